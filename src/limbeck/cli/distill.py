@@ -1,0 +1,64 @@
+"""`limbeck distill`: the main job."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from limbeck.cli.flags import with_knobs
+from limbeck.core.errors import KnobError
+from limbeck.recipes.run import Run, overlay, read_run, undot, write_run
+
+Resume = Annotated[bool, typer.Option("--resume", help="go on with the run in --out where it was cut off")]
+Print = Annotated[bool, typer.Option("--print", help="write the complete run file, every default spelled out, and stop")]
+File = Annotated[str | None, typer.Argument(metavar="[RUN.toml]", help="a run file; flags override what it says")]
+
+
+@with_knobs(Run, objectives=True)
+def distill(run_file: File = None, resume: Resume = False, print_: Print = False, knobs: dict[str, Any] | None = None) -> None:
+    """Make a smaller student of a teacher, with and without distillation, and measure what was kept.
+
+    limbeck distill --teacher DIR --data reviews.csv --out runs/small
+
+    Every knob is a flag and a line in a run file: --student.layers 4 is `layers = 4` in the
+    run file's table `student`. In brackets: the default.
+    """
+    run = Run(**gather(run_file, knobs or {}, resume))
+    if print_:
+        typer.echo(write_run(printable(run)), nl=False)
+        return
+    if not run.out:
+        raise KnobError("no place for the result was given", "name a folder with --out, as in --out runs/small")
+    from limbeck.cli.display import watching
+    from limbeck.cli.show import show_result
+    from limbeck.recipes.distill import distill as run_distill
+
+    with watching() as watcher:
+        result = run_distill(run=run, resume=resume, watcher=watcher, command=command_line())
+    show_result(result, model="student")
+
+
+def gather(run_file: str | None, knobs: dict[str, Any], resume: bool) -> dict[str, Any]:
+    """Defaults, then the run file, then flags. A bare `--resume --out DIR` takes the run file that lies in DIR."""
+    flags = undot(knobs)
+    kept = Path(str(flags.get("out", ""))) / "run.toml"
+    if run_file is None and resume and flags.get("out") and kept.exists():
+        run_file = str(kept)
+    return overlay(read_run(run_file), flags) if run_file else flags
+
+
+def printable(run: Run) -> Run:
+    """The recipe spelled out, as far as it is known before the data is read."""
+    from limbeck.core.task import Task
+    from limbeck.recipes.run import complete
+
+    kind = "classify" if run.data.task == "auto" else run.data.task
+    return complete(run, Task(kind=kind))
+
+
+def command_line() -> str:
+    return "limbeck " + shlex.join(sys.argv[1:])

@@ -1,0 +1,51 @@
+"""`limbeck eval`: how good a model is on a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from limbeck.cli.flags import with_knobs
+from limbeck.core.knob import Settings, knob
+from limbeck.data.settings import DataSettings
+from limbeck.recipes.run import undot
+
+
+class EvalKnobs(Settings):
+    data: DataSettings = knob(DataSettings(), "the texts")
+
+
+@with_knobs(EvalKnobs)
+def evaluate(
+    model: Annotated[str, typer.Argument(help="a classifier: a folder or a hub id")],
+    teacher: Annotated[str, typer.Option("--teacher", help="also say how close the model stays to this one")] = "",
+    out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and report.html")] = None,
+    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="run code that comes with the model")] = False,
+    knobs: dict[str, Any] | None = None,
+) -> None:
+    """Measure a model on labelled texts: accuracy, F1, calibration, per class, and agreement with a teacher.
+
+    limbeck eval runs/small/student --data test.csv --teacher DIR
+    """
+    settings = EvalKnobs(**undot(knobs or {})).data
+    from rich.console import Console
+
+    from limbeck.cli.display import watching
+    from limbeck.cli.distill import command_line
+    from limbeck.cli.show import show_quality
+    from limbeck.recipes.evaluate import evaluate as run_evaluate
+    from limbeck.report import Report
+    from limbeck.report.table import terminal_table
+
+    with watching() as watcher:
+        record = run_evaluate(
+            model, settings, teacher=teacher, trust_remote_code=trust_remote_code, watcher=watcher, command=command_line()
+        )
+    console = Console()
+    console.print(terminal_table(record))
+    show_quality(console, record)
+    if out:
+        record.save(out / "record.json")
+        console.print(f"report  {Report((record,)).save(out / 'report.html')}", highlight=False, soft_wrap=True)

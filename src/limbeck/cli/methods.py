@@ -1,0 +1,63 @@
+"""`limbeck methods`: what there is, and what each thing does."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from limbeck.core.card import METHODS, Card
+from limbeck.core.errors import KnobError
+from limbeck.recipes import RECIPES
+from limbeck.recipes.recipe import Recipe
+
+Name = Annotated[str | None, typer.Argument(help="a recipe or an objective, to be shown whole")]
+
+
+def methods(name: Name = None) -> None:
+    """List recipes and objectives; with a NAME, its paper, formula and knobs.
+
+    limbeck methods hinton
+    """
+    console = Console()
+    if name is None:
+        _list(console)
+        return
+    if name not in METHODS and name not in RECIPES:
+        raise KnobError(f"there is no method '{name}'", f"choose among {', '.join(dict.fromkeys([*RECIPES, *METHODS]))}")
+    if name in RECIPES:
+        _show_recipe(console, RECIPES[name])
+    if name in METHODS:
+        _show_method(console, METHODS[name])
+
+
+def _list(console: Console) -> None:
+    for title, rows in (
+        ("recipes, for --recipe", [(r.name, r.summary, f"{r.paper.key}") for r in RECIPES.values()]),
+        ("objectives, for --objective.NAME.…", [(c.name, c.summary, f"{c.paper.key}") for c in METHODS.values()]),
+    ):
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=False)
+        for row in rows:
+            table.add_row(f"[bold]{row[0]}[/bold]", escape(row[1]), f"[dim]{row[2]}[/dim]")
+        console.print(table, "")
+
+
+def _show_recipe(console: Console, plan: Recipe) -> None:
+    console.print(f"[bold]recipe {plan.name}[/bold]: {escape(plan.summary)}")
+    console.print(f"  {escape(str(plan.paper))}  {plan.paper.url}", "", highlight=False, soft_wrap=True)
+
+
+def _show_method(console: Console, card: Card) -> None:
+    console.print(f"[bold]objective {card.name}[/bold] ({card.cls.__name__} in Python)")
+    console.print(escape(card.text), highlight=False)
+    console.print(f"\n{escape(str(card.paper))}  {card.paper.url}", highlight=False, soft_wrap=True)
+    table = Table("knob", "default", "what it does", "source", box=None, pad_edge=False, header_style="dim")
+    for name, field in card.cls.model_fields.items():
+        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        flag = f"--objective.{card.name}.{name}"
+        table.add_row(flag, str(field.default), field.description or "", str(extra.get("source", "")))
+    table.add_row(f"--objective.{card.name}.weight", "the recipe's", "share in the sum", "")
+    console.print("", table)

@@ -1,0 +1,30 @@
+"""`limbeck train`: fine-tune an encoder, to have a teacher."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from limbeck.cli.distill import File, Print, Resume, command_line, gather
+from limbeck.cli.flags import with_knobs
+from limbeck.recipes.run import TrainRun, write_run
+
+
+@with_knobs(TrainRun)
+def train(run_file: File = None, resume: Resume = False, print_: Print = False, knobs: dict[str, Any] | None = None) -> None:
+    """Fine-tune an encoder on labelled texts. The result, in OUT/model, can be a teacher.
+
+    limbeck train --model DIR_OR_ID --data reviews.csv --out runs/teacher
+    """
+    run = TrainRun(**gather(run_file, knobs or {}, resume))
+    if print_:
+        typer.echo(write_run(run), nl=False)
+        return
+    from limbeck.cli.display import watching
+    from limbeck.cli.show import show_result
+    from limbeck.recipes.fit import fit
+
+    with watching() as watcher:
+        result = fit(run, resume=resume, watcher=watcher, command=command_line())
+    show_result(result, model="model")

@@ -1,0 +1,1 @@
+"""Promises between rooms. Nothing here imports torch."""

@@ -1,0 +1,71 @@
+"""Writing so that a file is either whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from limbeck.core.errors import LimbeckError
+
+
+@contextmanager
+def atomic(path: Path | str) -> Iterator[Path]:
+    """Yields a temporary path beside `path`, and puts it in place when the block ends well."""
+    path = Path(path)
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+        part = Path(name)
+        try:
+            yield part
+            with part.open("rb") as written:
+                os.fsync(written.fileno())
+            os.chmod(part, 0o666 & ~_umask())
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def write_text(path: Path | str, text: str) -> Path:
+    with atomic(path) as part:
+        part.write_text(text, encoding="utf-8")
+    return Path(path)
+
+
+@contextmanager
+def explained(path: Path | str) -> Iterator[None]:
+    """Turns the operating system's refusals about `path` into a sentence with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0)
+        if reason is None:
+            raise
+        raise LimbeckError(f"cannot write {path}: {reason[0]}", reason[1]) from None
+    except Exception as error:  # safetensors reports a full disk as an error of its own
+        if "No space left" not in str(error):
+            raise
+        raise LimbeckError(f"cannot write {path}: {_REASONS[errno.ENOSPC][0]}", _REASONS[errno.ENOSPC][1]) from None
+
+
+_RESUME = "then run the same command with --resume; what was finished is kept"
+_REASONS = {
+    errno.ENOSPC: ("the disk is full", f"free some space, {_RESUME}"),
+    errno.EDQUOT: ("the disk quota is used up", f"free some space, {_RESUME}"),
+    errno.EACCES: ("no permission", "choose another folder with --out, or make this one writable"),
+    errno.EPERM: ("no permission", "choose another folder with --out, or make this one writable"),
+    errno.EROFS: ("the file system is read-only", "choose another folder with --out"),
+    errno.ENOTDIR: ("part of the path is a file, not a folder", "choose another folder with --out"),
+    errno.EEXIST: ("a file of that name is in the way", "choose another folder with --out"),
+}
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

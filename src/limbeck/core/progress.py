@@ -1,0 +1,37 @@
+"""How far a run has come. Rooms report to a Watcher; what a person sees is the command line's business."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+
+class Stage(NamedTuple):
+    """A part of a run and what it costs beside the others, in units of one row through one layer."""
+
+    name: str
+    cost: float
+
+
+class Watcher(Protocol):
+    def plan(self, stages: Sequence[Stage]) -> None:
+        """The whole run, before it starts."""
+
+    def at(self, stage: str, done: float, note: str = "") -> None:
+        """`done` is the share of the stage, 0 to 1."""
+
+    def say(self, message: str) -> None:
+        """A line worth keeping."""
+
+
+class Silent:
+    """Nobody watches."""
+
+    def plan(self, stages: Sequence[Stage]) -> None:
+        return None
+
+    def at(self, stage: str, done: float, note: str = "") -> None:
+        return None
+
+    def say(self, message: str) -> None:
+        return None

@@ -1,0 +1,202 @@
+"""What was done and what came of it. Reports are made from Records only.
+
+A Record is plain data: pydantic writes it as JSON and reads it back. Quantities carry their unit in their name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from limbeck.core.errors import DataError
+from limbeck.core.files import write_text
+from limbeck.core.knob import Settings
+from limbeck.core.task import Task
+
+SCHEMA = 1
+
+
+class Machine(Settings):
+    system: str
+    processor: str
+    cores: int
+    memory_bytes: int
+    python: str
+    versions: dict[str, str]  # torch, transformers, limbeck, …
+
+
+class SplitCard(Settings):
+    source: str  # a file, or how it was cut
+    rows: int
+    labelled: int
+    per_class: dict[str, int] = {}
+
+
+class DataCard(Settings):
+    """Where the examples came from and what happened to each row."""
+
+    source: str
+    columns: dict[str, str]  # role (text, pair, label) → column chosen
+    read: int
+    dropped: dict[str, int] = {}  # reason → rows
+    duplicates: int = 0  # rows whose text occurred before; kept
+    conflicts: int = 0  # of those, rows whose label differs from the first one's
+    truncated: int = 0  # rows longer than max_length tokens
+    splits: dict[str, SplitCard] = {}  # train, dev, test
+    notes: list[str] = []
+
+
+class ClassScore(Settings):
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    rows: int
+
+
+class Fidelity(Settings):
+    """How close a student stays to its teacher, and how it does where the teacher is right (A) and wrong (B)."""
+
+    agreement: float  # share of rows with the teacher's answer (regression: Pearson with it)
+    divergence: float  # mean KL(teacher ‖ student); regression: mean squared difference
+    teacher_right_rows: int = 0
+    teacher_wrong_rows: int = 0
+    accuracy_teacher_right: float | None = None
+    accuracy_teacher_wrong: float | None = None
+
+
+class CurvePoint(Settings):
+    step: int
+    epoch: float
+    loss: float | None = None  # training loss, mean since the last point
+    terms: dict[str, float] = {}  # unweighted terms of the objective
+    dev: dict[str, float] = {}  # metrics on the dev set
+
+
+class SeedResult(Settings):
+    """One model trained (or just measured) once."""
+
+    seed: int
+    quality: dict[str, float]  # accuracy, f1_macro, matthews, ece, … on the test split
+    per_class: list[ClassScore] = []
+    fidelity: Fidelity | None = None
+    curve: list[CurvePoint] = []
+    seconds: float = 0.0  # training time
+    best_step: int = 0
+    sentences_per_second: float = 0.0  # while training
+
+
+class Size(Settings):
+    parameters: int
+    parameters_without_embeddings: int
+    bytes_on_disk: int
+
+
+class Speed(Settings):
+    """Measured alone in a process of its own."""
+
+    engine: str  # "torch fp32"
+    threads: int
+    p50_ms: float  # one text at a time
+    p95_ms: float
+    batch: int
+    sentences_per_second: float  # in batches
+    peak_bytes: int  # resident memory of the process at its highest
+    rounds: int
+
+
+class Shape(Settings):
+    architecture: str
+    layers: int
+    hidden: int
+    heads: int
+    feed_forward: int
+
+
+class Arm(Settings):
+    """One way of getting a model, over all its seeds."""
+
+    name: str  # "teacher", "distilled", "plain"
+    title: str  # what a person reads: "3 layers, distilled"
+    role: Literal["teacher", "student", "baseline", "model"]
+    objective: str = ""
+    shape: Shape | None = None
+    runs: list[SeedResult]
+    size: Size | None = None
+    speed: Speed | None = None
+
+    def mean(self, metric: str) -> float:
+        return sum(run.quality[metric] for run in self.runs) / len(self.runs)
+
+
+class Comparison(Settings):
+    """The paired difference of two arms on the same test rows, and what it means."""
+
+    better: str  # arm
+    than: str  # arm
+    metric: str
+    difference: float
+    low: float
+    high: float
+    confidence: float = 0.95
+    seeds: int
+    rows: int
+    sentence: str  # the honest one
+
+
+class Disagreement(Settings):
+    """A test row on which student and teacher part ways."""
+
+    text: str
+    pair: str = ""
+    label: str  # gold, or ""
+    teacher: str
+    teacher_confidence: float
+    student: str
+    student_confidence: float
+
+
+class Citation(Settings):
+    text: str
+    bibtex: str
+
+
+class Record(Settings):
+    schema_version: int = SCHEMA
+    kind: Literal["distill", "train", "eval", "bench", "benchmark"]
+    name: str
+    created: str  # ISO 8601, UTC
+    command: str
+    machine: Machine
+    seeds: list[int]
+    knobs: dict[str, Any]  # the complete run file
+    fingerprints: dict[str, str]  # teacher, tokenizer, data, cache, …
+    task: Task
+    metric: str  # the primary one
+    data: DataCard
+    arms: list[Arm]
+    comparisons: list[Comparison] = []
+    disagreements: list[Disagreement] = []
+    figures: dict[str, float] = {}  # whatever else was measured
+    seconds: dict[str, float] = {}  # stage → wall time
+    citations: list[Citation] = []
+    notes: list[str] = []
+
+    def arm(self, name: str) -> Arm:
+        return next(arm for arm in self.arms if arm.name == name)
+
+    def save(self, path: Path | str) -> Path:
+        return write_text(path, self.model_dump_json(indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path | str) -> Record:
+        path = Path(path)
+        file = path / "record.json" if path.is_dir() else path
+        try:
+            return cls.model_validate_json(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DataError(f"no record at {file}", "give the folder of a finished run, or its record.json") from None
+        except (ValidationError, ValueError) as error:
+            raise DataError(f"{file} is not a Limbeck record: {str(error).splitlines()[0]}", "run it again") from None

@@ -1,0 +1,43 @@
+"""The order of rows: random, with texts of like length in one batch, so that little of a batch is padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+
+class Buckets:
+    """A sampler whose order depends on seed and epoch alone, so that a resumed epoch is the same epoch."""
+
+    def __init__(self, lengths: Sequence[int], batch: int, seed: int, span: int = 50, bucket: bool = True) -> None:
+        self.lengths = np.asarray(lengths)
+        self.batch = batch
+        self.seed = seed
+        self.span = span
+        self.bucket = bucket
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.order().tolist())
+
+    def order(self) -> np.ndarray:
+        """Spans of a shuffled whole are sorted by length and cut into batches; the batches are shuffled."""
+        draw = np.random.default_rng([self.seed, self.epoch])
+        order = draw.permutation(len(self.lengths))
+        if not self.bucket:
+            return order
+        whole = len(order) - len(order) % self.batch
+        # the incomplete batch is set aside before sorting: otherwise it would always hold the longest texts
+        body, rest = order[:whole], order[whole:]
+        width = self.span * self.batch
+        spans = [body[start : start + width] for start in range(0, whole, width)]
+        spans = [span[np.argsort(self.lengths[span], kind="stable")] for span in spans]
+        batches = np.concatenate(spans).reshape(-1, self.batch) if spans else body.reshape(0, self.batch)
+        return np.concatenate([draw.permutation(batches).reshape(-1), rest])

@@ -1,0 +1,151 @@
+"""Which column is the text, which the second text, which the label: found by name, or given by flag."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from limbeck.core.errors import DataError
+from limbeck.data.settings import DataSettings
+
+if TYPE_CHECKING:
+    from limbeck.data.table import Table
+
+# fmt: off
+# The first name of TEXTS and of LABELS wins where several of them are present; any other tie is refused.
+TEXTS = (
+    "text", "sentence", "content", "review", "comment", "document", "tweet", "message", "body", "utterance",
+    "query", "question", "premise", "claim", "comment_text", "review_text", "review_body", "reviewtext", "abstract",
+    "headline", "passage", "sentence1", "text1", "question1", "sentence_1", "text_1", "question_1", "sentence_a",
+    "text_a",
+)
+PAIRS = (
+    ("sentence1", "sentence2"),
+    ("sentence_1", "sentence_2"),
+    ("sentence_a", "sentence_b"),
+    ("text1", "text2"),
+    ("text_1", "text_2"),
+    ("text_a", "text_b"),
+    ("question1", "question2"),
+    ("question_1", "question_2"),
+    ("#1 string", "#2 string"),
+    ("premise", "hypothesis"),
+    ("claim", "evidence"),
+    ("question", "sentence"),
+    ("question", "answer"),
+    ("question", "context"),
+    ("question", "passage"),
+    ("query", "answer"),
+    ("query", "document"),
+    ("query", "passage"),
+)
+LABELS = (
+    "label", "labels", "class", "category", "target", "sentiment", "score", "stars", "rating", "quality",
+    "gold_label", "polarity", "intent", "emotion", "topic", "similarity", "similarity_score", "relatedness_score",
+    "is_duplicate",
+)
+# fmt: on
+_KNOWN = {*TEXTS, *LABELS, *(name for pair in PAIRS for name in pair)}
+
+
+@dataclass(frozen=True)
+class Roles:
+    text: str
+    pair: str = ""
+    labels: tuple[str, ...] = ()  # none: the table is unlabelled; several: columns of 0 and 1
+
+
+def is_known(name: str) -> bool:
+    return _plain(name) in _KNOWN
+
+
+def choose(table: Table, settings: DataSettings, follow: Roles | None = None) -> Roles:
+    """The roles of a table's columns. A further split may `follow` train and yet name its columns differently."""
+    text, pair = settings.text_column, settings.pair_column
+    if follow is None:
+        for role, name in (("text", text), ("pair", pair)):
+            _present(table, name, role)
+    else:
+        text, pair = (name if name in table.columns else "" for name in (follow.text, follow.pair))
+    text, pair = _texts(table, text, pair, set(settings.label_column.split(",")))
+    if follow and bool(pair) != bool(follow.pair):
+        raise DataError(
+            f"{table.source} has {'pairs of texts' if pair else 'single texts'}, but train has "
+            f"{'pairs' if follow.pair else 'single texts'}; its columns: {_listed(table)}",
+            "give every split the same columns, or name them with --text-column and --data.pair_column",
+        )
+    return Roles(text, pair, _labels(table, settings.label_column, {text, pair}, follow))
+
+
+def _texts(table: Table, text: str, pair: str, taken: set[str]) -> tuple[str, str]:
+    if text:
+        return text, pair
+    plain = {_plain(name): name for name in table.columns if name not in taken}
+    if not pair:
+        found = [(plain[a], plain[b]) for a, b in PAIRS if a in plain and b in plain]
+        if len(found) == 1 and "text" not in plain:
+            return found[0]
+    singles = [plain[name] for name in TEXTS if name in plain and plain[name] != pair]
+    if "text" in plain and plain["text"] != pair:
+        return plain["text"], pair
+    return _only(table, singles, "text", "--text-column NAME (and --data.pair_column NAME for pairs)"), pair
+
+
+def _labels(table: Table, flag: str, taken: set[str], follow: Roles | None) -> tuple[str, ...]:
+    asked = (
+        (flag,) if flag and flag in table.columns else tuple(name.strip() for name in flag.split(",") if name.strip())
+    )
+    if asked and (follow is None or all(name in table.columns for name in asked)):
+        for name in asked:
+            _present(table, name, "label")
+        return asked
+    if follow and all(name in table.columns for name in follow.labels):
+        return follow.labels
+    plain = {_plain(name): name for name in table.columns if name not in taken}
+    found = [plain[name] for name in LABELS if name in plain]
+    if "label" in plain:
+        return (plain["label"],)
+    return (_only(table, found, "label", "--label-column NAME"),) if found else ()
+
+
+def _only(table: Table, found: Sequence[str], role: str, flag: str) -> str:
+    if len(found) == 1:
+        return found[0]
+    what = f"several columns could be the {role} ({', '.join(found)})" if found else f"no column is known as the {role}"
+    raise DataError(
+        f"{table.source}: {what}; its columns: {_listed(table)}",
+        f"pass {flag}; {_numbered(table)}",
+    )
+
+
+def _present(table: Table, name: str, role: str) -> None:
+    if name and name not in table.columns:
+        flag = {"text": "--text-column", "label": "--label-column", "pair": "--data.pair_column"}[role]
+        raise DataError(f"{table.source} has no column '{name}'; its columns: {_listed(table)}", f"pass {flag} NAME")
+
+
+def no_label(table: Table, roles: Roles) -> DataError:
+    if roles.labels:
+        return DataError(
+            f"{table.source}: no row has a label in column '{roles.labels[0]}'",
+            "label some rows, or name the teacher's classes with --data.classes a,b",
+        )
+    return DataError(
+        f"{table.source}: no column is known as the label; its columns: {_listed(table)}",
+        "pass --label-column NAME; or, if the rows have no labels, name the teacher's with --data.classes a,b",
+    )
+
+
+def _numbered(table: Table) -> str:
+    if "1" in table.columns:
+        return "the file has no header, so a column's name is its number"
+    return "if the first line is not a header, pass --data.header no and give the column's number"
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold()
+
+
+def _listed(table: Table) -> str:
+    return ", ".join(f"'{name}'" for name in table.columns)

@@ -1,0 +1,250 @@
+"""What a label column holds: cells become one class, several labels, or a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from limbeck.core.errors import DataError
+from limbeck.core.task import Kind, Task
+from limbeck.data.columns import Roles, no_label
+from limbeck.data.settings import DataSettings
+from limbeck.data.table import NUMBER, Table
+
+Cell = str | int | float | tuple[Any, ...] | None  # None: the row has no label
+NO_CLASS = -100  # the class id of an unlabelled row, which cross-entropy passes over
+_TRUTH = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
+_MANY = 1000  # more classes than this, most of them seen once or twice, are not classes
+
+
+@dataclass(frozen=True)
+class Column:
+    """The labels of one table, cell by cell, with the place of each for errors."""
+
+    cells: list[Cell]
+    where: Callable[[int], str]
+
+    @property
+    def given(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell is not None]
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How cells are read: the task, and the id of every class name."""
+
+    task: Task
+    ids: dict[str, int]
+    whole: bool  # names are whole numbers, so that 3, "3" and "3.0" are one class
+    separator: str = "|"
+
+    def encode(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
+        labelled = np.array([cell is not None for cell in column.cells], dtype=bool)
+        if self.task.kind == "classify":
+            return self._classes(column), labelled
+        if self.task.kind == "regress":
+            values = [0.0 if cell is None else _value(cell, column, row) for row, cell in enumerate(column.cells)]
+            return np.array(values, dtype=np.float32), labelled
+        many = np.zeros((len(column.cells), len(self.ids)), dtype=np.float32)
+        for row, cell in enumerate(column.cells):
+            for part in _parts(cell, self.separator):
+                place = row, self._id(part, column, row)
+                if many[place]:
+                    raise DataError(
+                        f"{column.where(row)}: the label '{part}' occurs twice in {cell!r}",
+                        "list each label once; for rows of 0 and 1, make one column per label and name them all "
+                        "with --label-column a,b,c",
+                    )
+                many[place] = 1.0
+        return many, labelled
+
+    def _classes(self, column: Column) -> np.ndarray:
+        known: dict[Cell, int] = {None: NO_CLASS}
+        for row, cell in enumerate(column.cells):
+            if cell not in known:
+                known[cell] = self._id(cell, column, row)
+        return np.array([known[cell] for cell in column.cells], dtype=np.int64)
+
+    def _id(self, cell: Any, column: Column, row: int) -> int:
+        name = _name(cell, self.whole)
+        if name not in self.ids:
+            raise DataError(
+                f"{column.where(row)}: the label '{name}' is not one of the {self.task}",
+                "mend that row, add the class to the training rows, or list every class with --data.classes",
+            )
+        return self.ids[name]
+
+
+def column_of(table: Table, roles: Roles, rows: Sequence[int]) -> Column:
+    """The label cells of the rows kept, stripped, with empty ones None; NaN is refused."""
+
+    def where(position: int) -> str:
+        return table.where(rows[position])
+
+    if len(roles.labels) > 1:
+        return Column(_flags(table, roles.labels, rows), where)
+    if not roles.labels:
+        return Column([None] * len(rows), where)
+    name = roles.labels[0]
+    values, names = table.columns[name], table.names.get(name, ())
+    cells = [_clean(values[row], names) for row in rows]
+    wrong = [position for position, cell in enumerate(cells) if _is_nan(cell)]
+    if wrong:
+        raise DataError(
+            f"{where(wrong[0])}: the label in column '{name}' is {cells[wrong[0]]!r} ({len(wrong):,} such rows)",
+            "write the label, leave the cell empty to keep the row unlabelled, or delete the row",
+        )
+    return Column(cells, where)
+
+
+def scheme_of(
+    column: Column, settings: DataSettings, table: Table, roles: Roles, known: Sequence[str] = ()
+) -> Scheme:
+    """The task and its classes, from the training rows; where none has a label, from the `known` ones of a teacher."""
+    cells = column.given
+    listed = tuple(name.strip() for name in settings.classes.split(",") if name.strip())
+    listed = listed or (() if cells else tuple(known))
+    if not cells and not listed and settings.task != "regress":
+        raise no_label(table, roles)
+    kind = _kind(cells, settings)
+    if kind != "multilabel" and any(isinstance(cell, tuple) for cell in cells):
+        raise DataError(f"{table.source}: the labels are lists, and the task is {kind}", "pass --data.task multilabel")
+    if kind == "regress":
+        return Scheme(Task(kind="regress"), {}, False)
+    parts = [part for cell in cells for part in _parts(cell, settings.separator)] if kind == "multilabel" else cells
+    values = list(dict.fromkeys(parts))
+    whole = bool(values) and all(_is_whole(value) for value in values)
+    seen = list(dict.fromkeys(_name(value, whole) for value in values))
+    _refuse_free_text(kind, seen, parts, table, roles, whole)
+    if kind == "classify" and cells and len(seen) < 2:
+        raise DataError(
+            f"{table.source}: every labelled training row is of the one class '{seen[0]}'",
+            "add rows of another class, or choose another column with --label-column",
+        )
+    named = table.names.get(roles.labels[0], ()) if len(roles.labels) == 1 else roles.labels
+    order = tuple(named) or tuple(sorted(seen, key=int) if whole else sorted(seen))
+    labels, ids = _listed(listed, order, seen, table, whole) if listed else (order, _index(order))
+    return Scheme(Task(kind=kind, labels=labels), ids, whole, settings.separator)
+
+
+def _kind(cells: Sequence[Cell], settings: DataSettings) -> Kind:
+    if settings.task != "auto":
+        return settings.task
+    values = set(cells)
+    if any(len(_parts(value, settings.separator)) > 1 or isinstance(value, tuple) for value in values):
+        return "multilabel"
+    numbers = [_number(value) for value in values]
+    if any(number is None for number in numbers):
+        return "classify"
+    return "classify" if all(number == round(number) for number in numbers if number is not None) else "regress"
+
+
+def _listed(
+    listed: tuple[str, ...], order: tuple[str, ...], seen: Sequence[str], table: Table, whole: bool
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The order the person gave. Names for whole-number labels go to the numbers in rising order."""
+    if len(set(listed)) < len(listed):
+        raise DataError(f"--data.classes names a class twice ({', '.join(listed)})", "name each class once")
+    unknown = [name for name in seen if name not in listed]
+    if not unknown:
+        return listed, _index(listed)
+    if whole and len(order) == len(listed) and not any(_is_whole(name) for name in listed):
+        return listed, _index(order)
+    raise DataError(
+        f"{table.source}: the label '{unknown[0]}' is not in --data.classes ({', '.join(listed)})",
+        f"the labels found are {', '.join(order[:20])}: list every one of them",
+    )
+
+
+def _refuse_free_text(
+    kind: Kind, seen: Sequence[str], parts: Sequence[Any], table: Table, roles: Roles, whole: bool
+) -> None:
+    if len(seen) > _MANY and 2 * len(seen) > len(parts):
+        remedy = "pass --data.task regress if they are quantities" if whole else "choose the column with --label-column"
+        raise DataError(
+            f"{table.source}: column '{roles.labels[0]}' has {len(seen):,} different labels in {len(parts):,} rows, "
+            f"too many to be {'classes' if kind == 'classify' else 'labels'}",
+            remedy,
+        )
+
+
+def _flags(table: Table, names: Sequence[str], rows: Sequence[int]) -> list[Cell]:
+    """Several columns of 0 and 1 as the names of those that hold 1."""
+    cells: list[Cell] = []
+    columns = [(name, table.columns[name]) for name in names]
+    for row in rows:
+        values = {name: _clean(column[row], ()) for name, column in columns}
+        if all(value is None for value in values.values()):
+            cells.append(None)
+            continue
+        for name, value in values.items():
+            if str(value).lower() not in _TRUTH:
+                raise DataError(
+                    f"{table.where(row)}: column '{name}' holds {value!r} where 0 or 1 is needed",
+                    "write 0 or 1 in every label column, or leave all of them empty to keep the row unlabelled",
+                )
+        cells.append(tuple(name for name, value in values.items() if _TRUTH[str(value).lower()]))
+    return cells
+
+
+def _clean(value: Any, names: tuple[str, ...]) -> Cell:
+    if isinstance(value, str):
+        return value.strip() or None
+    if value is None:
+        return None
+    if hasattr(value, "tolist"):  # a numpy scalar or array
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return tuple(_clean(part, names) for part in value)
+    if names and isinstance(value, int):
+        if value == -1:  # how datasets writes a hidden label
+            return None
+        return names[value] if 0 <= value < len(names) else value
+    return str(value) if isinstance(value, bool) or not isinstance(value, (int, float)) else value
+
+
+def _parts(cell: Cell, separator: str) -> tuple[Any, ...]:
+    if isinstance(cell, str) and separator:
+        return tuple(part.strip() for part in cell.split(separator) if part.strip())
+    return cell if isinstance(cell, tuple) else () if cell is None else (cell,)
+
+
+def _name(cell: Any, whole: bool) -> str:
+    if not whole or not _is_whole(cell):
+        return str(cell)
+    return str(int(cell)) if isinstance(cell, int) or str(cell).lstrip("+-").isdigit() else str(int(float(cell)))
+
+
+def _number(cell: Any) -> float | None:
+    if isinstance(cell, (int, float)):
+        return float(cell)
+    return float(cell) if isinstance(cell, str) and NUMBER.fullmatch(cell) else None
+
+
+def _is_whole(cell: Any) -> bool:
+    number = _number(cell)
+    return number is not None and math.isfinite(number) and number == round(number)
+
+
+def _is_nan(cell: Any) -> bool:
+    if isinstance(cell, tuple):
+        return any(part is None or _is_nan(part) for part in cell)
+    return cell.lower() == "nan" if isinstance(cell, str) else isinstance(cell, float) and not math.isfinite(cell)
+
+
+def _value(cell: Cell, column: Column, row: int) -> float:
+    number = _number(cell)
+    if number is None:
+        raise DataError(
+            f"{column.where(row)}: the label {cell!r} is not a number, and the task is regression",
+            "mend that row, choose another column with --label-column, or pass --data.task classify",
+        )
+    return number
+
+
+def _index(names: Sequence[str]) -> dict[str, int]:
+    return {name: position for position, name in enumerate(names)}

@@ -1,0 +1,59 @@
+"""Which output of a model each class of the data belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from limbeck.core.errors import MismatchError
+from limbeck.core.task import Task
+
+_GENERIC = re.compile(r"label_\d+", re.IGNORECASE)
+
+
+def match(task: Task, labels: Sequence[str], whose: str, ordered: bool) -> tuple[Task, list[int]]:
+    """The task in the model's order, and the model's position of each class. Generic names keep the data's own."""
+    if task.kind == "regress":
+        if len(labels) != 1:
+            raise MismatchError(
+                f"the data holds numbers, but {whose} has {len(labels)} outputs ({_some(labels)})",
+                "use a regression model, or pass --data.task classify",
+            )
+        return task, [0]
+    if all(map(_GENERIC.fullmatch, labels)):
+        return _by_position(task, labels, whose, ordered)
+    places = {label.strip().casefold(): place for place, label in enumerate(labels)}
+    unknown = [name for name in task.labels if name.casefold() not in places]
+    if unknown:
+        same = all(map(str.isdecimal, task.labels)) and len(task.labels) == len(labels)
+        rename = (
+            f"name the data's numbers in rising order: --data.classes {','.join(labels)}"
+            if same
+            else ("write the data's labels as it does")
+        )
+        raise MismatchError(
+            f"{whose} does not know the label{'s' * (len(unknown) > 1)} {_some(unknown)} of the data; "
+            f"it knows {_some(labels)}",
+            f"use a model trained on these labels; if the classes are the same under other names, {rename}",
+        )
+    return Task(kind=task.kind, labels=tuple(labels)), [places[name.casefold()] for name in task.labels]
+
+
+def _by_position(task: Task, labels: Sequence[str], whose: str, ordered: bool) -> tuple[Task, list[int]]:
+    """LABEL_0, LABEL_1, … carry no meaning: integers count as positions, names only in an order a person gave."""
+    if len(task.labels) != len(labels):
+        raise MismatchError(
+            f"the data has {len(task.labels)} classes ({_some(task.labels)}), "
+            f"but {whose} has {len(labels)} ({_some(labels)})",
+            "use a model trained on these labels, or list all of its classes in its order with --data.classes",
+        )
+    if ordered or task.labels == tuple(map(str, range(len(labels)))):
+        return task, list(range(len(labels)))
+    raise MismatchError(
+        f"{whose} calls its classes {_some(labels)}, so nothing says which of them is '{task.labels[0]}'",
+        f"list the classes in the model's order: --data.classes {','.join(task.labels)}",
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (", …" if len(names) > 6 else "")

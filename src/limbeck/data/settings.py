@@ -1,0 +1,45 @@
+"""Which examples, and how to read them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from limbeck.core.knob import Settings, knob
+
+
+class DataSettings(Settings):
+    train: str = knob(
+        "",
+        "a CSV, TSV, JSONL or Parquet file (also gzipped), a folder with train/dev/test files, "
+        "a saved datasets folder, or a hub id",
+        short="--data",
+    )
+    dev: str = knob("", "a file that chooses the best checkpoint; without one, a part of train is cut off for it")
+    test: str = knob("", "a file that is only measured on; without one, a part of train is cut off for it")
+    text_column: str = knob("", "the column with the text; by default found by its name", short="--text-column")
+    pair_column: str = knob("", "the column with the second text of a pair; by default found by its name")
+    label_column: str = knob(
+        "",
+        "the column with the label; several 0/1 columns, separated by commas, make a multi-label task",
+        short="--label-column",
+    )
+    task: Literal["auto", "classify", "multilabel", "regress"] = knob(
+        "auto", "one class per text, any number of labels, or a number; auto looks at the labels"
+    )
+    classes: str = knob(
+        "", "class names in the teacher's order, separated by commas; needed when it only knows LABEL_0, LABEL_1, …"
+    )
+    separator: str = knob("|", "what stands between the labels in one cell of a multi-label column")
+    quoting: Literal["auto", "csv", "none"] = knob(
+        "auto", 'whether "…" wraps a field (csv) or is part of the text (none); auto decides by looking'
+    )
+    header: Literal["auto", "yes", "no"] = knob(
+        "auto", "whether the first line names the columns; without names they are called 1, 2, 3, …"
+    )
+    encoding: str = knob(
+        "auto", "how the file writes its letters; auto is UTF-8 (UTF-16 if marked so) and refuses any other"
+    )
+    max_length: int = knob(128, "tokens kept of a text; what is longer is cut and counted", at_least=8)
+    limit: int = knob(0, "train on this many rows, drawn by hash and so always the same ones; 0 is all", at_least=0)
+    dev_share: float = knob(0.1, "the part of train cut off for dev when there is no dev file", above=0, below=1)
+    test_share: float = knob(0.1, "the part of train cut off for test when there is no test file", above=0, below=1)

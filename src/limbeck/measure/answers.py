@@ -1,0 +1,101 @@
+"""What a model says: its logits as answers, probabilities and confidence. Plain NumPy in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from limbeck.core.errors import DataError, MismatchError, ModelError
+from limbeck.core.task import Task
+
+Array = NDArray[Any]
+
+
+def logits_of(task: Task, logits: Array) -> Array:
+    """Logits as float64 [n, outputs]; regression may come as [n]. Refuses another shape and what is not finite."""
+    found = np.asarray(logits, dtype=np.float64)
+    if task.kind == "regress" and found.ndim == 1:
+        found = found[:, None]
+    if found.ndim != 2 or found.shape[1] != task.outputs:
+        raise MismatchError(
+            f"the model's answers have shape {list(np.shape(logits))}, the task has {task.outputs} outputs",
+            "give the model as many outputs as the task has labels",
+        )
+    bad = int((~np.isfinite(found)).any(axis=1).sum())
+    if bad:
+        raise ModelError(
+            f"the model answers {bad} of {len(found)} rows with numbers that are not finite",
+            "its training has diverged: lower the learning rate and train it again",
+        )
+    return found
+
+
+def labels_of(task: Task, labels: Array) -> Array:
+    """Labels of labelled rows: class ids [n] int64, [n, labels] bool, or numbers [n] float64."""
+    found = np.asarray(labels)
+    shape = (len(found), task.outputs) if task.kind == "multilabel" else (len(found),)
+    if found.shape != shape:
+        raise MismatchError(f"the labels have shape {list(found.shape)}, not {list(shape)}")
+    if task.kind == "multilabel":
+        return found > 0.5
+    if task.kind == "regress":
+        return found.astype(np.float64)
+    classes = found.astype(np.int64)
+    strange = classes[(classes < 0) | (classes >= task.outputs)]
+    if strange.size:
+        raise DataError(
+            f"there is a label {strange[0]}, but the classes are 0 to {task.outputs - 1}",
+            "mark rows without a label as unlabelled",
+        )
+    return classes
+
+
+def labelled_rows(task: Task, logits: Array, labels: Array, labelled: Array) -> tuple[Array, Array]:
+    """Logits and labels of the rows that have one."""
+    found = logits_of(task, logits)
+    mask = np.asarray(labelled, dtype=bool)
+    if not len(found) == len(labels) == len(mask):
+        raise MismatchError(f"{len(found)} answers, {len(labels)} labels and {len(mask)} marks do not pair up")
+    return found[mask], labels_of(task, np.asarray(labels)[mask])
+
+
+def answers(task: Task, logits: Array) -> Array:
+    """The class [n], the labels whose probability is above one half [n, labels] bool, or the number [n]."""
+    if task.kind == "classify":
+        return logits.argmax(axis=1)
+    return logits > 0 if task.kind == "multilabel" else logits[:, 0]
+
+
+def right(task: Task, logits: Array, labels: Array) -> Array:
+    """[n] bool: the answer is the label; with several labels, every one of them."""
+    same = answers(task, logits) == labels
+    return same.all(axis=1) if task.kind == "multilabel" else same
+
+
+def log_softmax(logits: Array) -> Array:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+
+
+def log_sigmoid(logits: Array) -> Array:
+    return -np.logaddexp(0.0, -logits)
+
+
+def confidence(task: Task, logits: Array) -> Array:
+    """[n]: the probability the model gives to its own whole answer. A number has none, which is 0."""
+    if task.kind == "classify":
+        return np.exp(log_softmax(logits).max(axis=1))
+    if task.kind == "multilabel":
+        return np.exp(log_sigmoid(np.abs(logits)).sum(axis=1))
+    return np.zeros(len(logits))
+
+
+def spell(task: Task, answer: Any) -> str:
+    """One answer, or one label, as a person reads it."""
+    if task.kind == "classify":
+        return task.labels[int(answer)]
+    if task.kind == "multilabel":
+        return ", ".join(name for name, chosen in zip(task.labels, answer, strict=True) if chosen) or "(none)"
+    return f"{float(answer):.3g}"

@@ -1,0 +1,45 @@
+"""How good the answers are, on the rows that have a label."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from limbeck.core.errors import MismatchError
+from limbeck.core.record import ClassScore
+from limbeck.core.task import Task
+from limbeck.measure.answers import Array, labelled_rows, logits_of, right
+from limbeck.measure.metrics import METRIC, hits, names_of, ratio, score
+
+METRICS: dict[str, str] = {name: metric.meaning for name, metric in METRIC.items()}
+HIGHER_IS_BETTER: dict[str, bool] = {name: metric.higher_is_better for name, metric in METRIC.items()}
+
+
+def quality(task: Task, logits: Array, labels: Array, labelled: Array) -> tuple[dict[str, float], list[ClassScore]]:
+    """Every metric of the task, and precision, recall and F1 per class. Nothing when no row has a label.
+
+    Logits are [n, outputs]; regression takes [n, 1] or [n].
+    """
+    logits, labels = labelled_rows(task, logits, labels, labelled)
+    if not len(logits):
+        return {}, []
+    scores = {name: score(METRIC[name], task, logits, labels) for name in names_of(task)}
+    return scores, _per_class(task, logits, labels)
+
+
+def per_row(task: Task, logits: Array, labels: Array) -> Array:
+    """[n]: 1 where a classifier is right. Its mean is the primary metric, which other tasks' metrics are not."""
+    if task.kind != "classify":
+        raise MismatchError(f"{task.metric} is not a mean over rows", "use quality() for the whole set")
+    return right(task, logits_of(task, logits), np.asarray(labels)).astype(np.float64)
+
+
+def _per_class(task: Task, logits: Array, labels: Array) -> list[ClassScore]:
+    if task.kind == "regress":
+        return []
+    both, said, true = hits(task, logits, labels).sum(axis=0).reshape(3, -1)
+    return [
+        ClassScore(label=label, precision=precision, recall=recall, f1=f1, rows=int(rows))
+        for label, precision, recall, f1, rows in zip(
+            task.labels, ratio(both, said), ratio(both, true), ratio(2 * both, said + true), true, strict=True
+        )
+    ]

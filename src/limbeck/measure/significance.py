@@ -1,0 +1,142 @@
+"""Is the difference real? A paired bootstrap over test rows and seeds, and the sentence it allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from limbeck.core.errors import DataError, KnobError, MismatchError
+from limbeck.core.record import Comparison
+from limbeck.core.task import Task
+from limbeck.measure.answers import Array, labelled_rows
+from limbeck.measure.metrics import Metric, metric_of
+
+DRAWS = 40_000_000  # counts drawn at most, which is 10,000 rounds of 4,000 rows that all differ
+FEWEST = 1_000  # rounds that a costly metric or a large test set still gets
+CHUNK = 1_000_000  # counts held at once
+DIGITS = 12  # beyond these a difference is rounding, which must not decide on which side of 0 an interval ends
+
+
+def compare(
+    task: Task,
+    metric: str,
+    better: str,
+    than: str,
+    a: Sequence[Array],
+    b: Sequence[Array],
+    labels: Array,
+    labelled: Array,
+    seed: int = 0,
+    rounds: int = 10_000,
+    confidence: float = 0.95,
+) -> Comparison:
+    """The difference of `metric` between two arms, averaged over seeds, with a percentile bootstrap interval.
+
+    `a` and `b` hold the test logits of the arms `better` and `than`, one array per seed, paired by seed. Each round
+    draws test rows and seeds anew with replacement, the same draw for both arms; there are fewer rounds, but at least
+    1,000 of those asked for, where they would take long. A handful of seeds, resampled, understates their spread;
+    the sentence names how many there were.
+    """
+    chosen = metric_of(task, metric)
+    _check(a, b, rounds, confidence)
+    columns = np.array([[_columns(task, chosen, x, labels, labelled) for x in arm] for arm in (a, b)])  # [2, s, n, k]
+    seeds, rows = columns.shape[1:3]
+    if not rows:
+        raise DataError(f"no test row has a label, so {metric} cannot be compared", "give a labelled test split")
+    everything = _differences(chosen, columns, np.ones((1, rows)))  # [1, s]
+    drawn = _bootstrap(chosen, columns, np.random.default_rng(seed), rounds)
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    found = Comparison(
+        better=better,
+        than=than,
+        metric=metric,
+        difference=round(float(everything.mean()), DIGITS),
+        low=float(low),
+        high=float(high),
+        confidence=confidence,
+        seeds=seeds,
+        rows=rows,
+        sentence="",
+    )
+    return found.but(sentence=_sentence(found, chosen))
+
+
+def _check(a: Sequence[Array], b: Sequence[Array], rounds: int, confidence: float) -> None:
+    if not len(a) == len(b) > 0:
+        raise MismatchError(f"the arms have {len(a)} and {len(b)} seeds", "train both arms with the same seeds")
+    if rounds < 1 or not 0 < confidence < 1:
+        raise KnobError(f"no interval from {rounds} rounds at confidence {confidence}", "confidence lies in (0, 1)")
+
+
+def _columns(task: Task, metric: Metric, logits: Array, labels: Array, labelled: Array) -> Array:
+    counted, gold = labelled_rows(task, logits, labels, labelled)
+    return metric.columns(task, counted, gold) if len(gold) else np.empty((0, 1))
+
+
+def _differences(metric: Metric, columns: Array, weights: Array) -> Array:
+    """[r, seeds]: the metric of the first arm minus that of the second, for each row of weights."""
+    first, second = ([metric.value(weights, seed) for seed in arm] for arm in columns)
+    return np.stack(first, axis=1) - np.stack(second, axis=1)
+
+
+def _bootstrap(metric: Metric, columns: Array, rng: np.random.Generator, rounds: int) -> Array:
+    """[rounds]: the difference on each resample.
+
+    Rows that look alike to the metric in every arm and seed are drawn as one kind: how often each kind occurs in n
+    draws is multinomial. For accuracy there are at most 4^seeds kinds, however many rows.
+    """
+    seeds, rows = columns.shape[1:3]
+    first, count = _kinds(columns.transpose(2, 0, 1, 3).reshape(rows, -1))
+    kinds = columns[:, :, first]  # [2, s, kinds, k]
+    rounds = min(rounds, FEWEST if metric.heavy else max(FEWEST, DRAWS // len(first)))
+    step = max(1, CHUNK // len(first))
+    drawn = []
+    for start in range(0, rounds, step):
+        size = min(step, rounds - start)
+        weights = rng.multinomial(rows, count / rows, size=size).astype(np.float64)  # [r, kinds]
+        of_seeds = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=size) / seeds  # [r, s]
+        drawn.append((_differences(metric, kinds, weights) * of_seeds).sum(axis=1))
+    return np.round(np.concatenate(drawn), DIGITS)
+
+
+def _kinds(rows: Array) -> tuple[Array, Array]:
+    """The first row of each distinct kind and how often it occurs, in order of appearance.
+
+    That order does not depend on which arm comes first, so swapping the arms mirrors the interval.
+    """
+    _, first, count = np.unique(rows, axis=0, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    return first[order], count[order]
+
+
+def _sentence(found: Comparison, metric: Metric) -> str:
+    gain_low, gain_high = (found.low, found.high) if metric.higher_is_better else (-found.high, -found.low)
+    verdict = "gain" if gain_low > 0 else "loss" if gain_high < 0 else "none"
+    if (found.better, found.than) == ("distilled", "plain"):
+        opening = {
+            "gain": "Distillation helped by",
+            "loss": "Distillation hurt:",
+            "none": "Distillation made no difference that this test can see:",
+        }[verdict]
+    else:
+        opening = {
+            "gain": f"“{found.better}” does better than “{found.than}” by",
+            "loss": f"“{found.better}” does worse than “{found.than}”:",
+            "none": f"“{found.better}” and “{found.than}” do not differ as far as this test can see:",
+        }[verdict]
+    difference, low, high = _signed(found, metric.points)
+    unit = f"points of {metric.title}" if metric.points else f"in {metric.title}"
+    sample = f"{found.seeds} seed{'s' * (found.seeds > 1)}, {found.rows:,} test sentence{'s' * (found.rows > 1)}"
+    interval = f"{100 * found.confidence:g}% interval {low} to {high}"
+    caveat = " One seed says nothing of the spread between seeds." if found.seeds == 1 else ""
+    return f"{opening} {difference} {unit} ({interval}, {sample}).{caveat}"
+
+
+def _signed(found: Comparison, points: bool) -> list[str]:
+    """Difference, low and high with their signs; with more digits where an end beside 0 would read as 0."""
+    values = [100 * value if points else value for value in (found.difference, found.low, found.high)]
+    digits = 1 if points else 3
+    while digits < 6 and found.low * found.high > 0 and not all(round(value, digits) for value in values):
+        digits += 1
+    return [f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "−") for value in values]

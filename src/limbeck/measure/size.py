@@ -1,0 +1,59 @@
+"""How big a model is."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from limbeck.core.errors import ModelError
+from limbeck.core.record import Size
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+
+def size_of(model: PreTrainedModel, folder: Path | str | None = None) -> Size:
+    """Parameters, shared ones counted once, and the bytes of the weight files in `folder`.
+
+    Without a folder the model is saved to a temporary one, so the bytes are those that save_pretrained writes.
+    """
+    from torch import nn
+
+    tables = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
+    every = _elements(model.parameters())
+    embeddings = _elements(tables)
+    return Size(
+        parameters=sum(every.values()),
+        parameters_without_embeddings=sum(every.values()) - sum(embeddings.values()),
+        bytes_on_disk=weight_bytes(folder) if folder is not None else _saved_bytes(model),
+    )
+
+
+def weight_bytes(folder: Path | str) -> int:
+    """The size of the safetensors files of a model folder, checkpoints inside it left out."""
+    files = list(Path(folder).glob("*.safetensors"))
+    if not files:
+        raise ModelError(f"{folder} holds no *.safetensors file", "save the model there with save_pretrained")
+    return sum(file.stat().st_size for file in files)
+
+
+def _saved_bytes(model: PreTrainedModel) -> int:
+    from transformers.utils import logging
+
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # save_pretrained draws one
+    try:
+        with tempfile.TemporaryDirectory(prefix="limbeck-size-") as folder:
+            model.save_pretrained(folder)
+            return weight_bytes(folder)
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _elements(tensors: Iterable[Tensor]) -> dict[int, int]:
+    """Where a tensor lives → its elements, so that two names for one memory count once."""
+    return {tensor.data_ptr() or id(tensor): tensor.numel() for tensor in tensors}

@@ -1,0 +1,112 @@
+"""How fast a saved classifier answers.
+
+Each model is timed alone in a fresh process: two engines in one process fight over its threads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from limbeck.core.errors import DataError, KnobError, LimbeckError, ModelError
+from limbeck.core.record import Speed
+from limbeck.measure.machine import usable_cores
+
+
+def speed(
+    folder: Path | str,
+    texts: Sequence[tuple[str, str]],
+    *,
+    threads: int = 0,
+    rounds: int = 100,
+    batch: int = 32,
+    max_length: int = 128,
+) -> Speed:
+    """Latency of one text at a time over `rounds` texts, then throughput over all texts in batches of like length.
+
+    Tokenisation is included in both, since users pay for it. Texts are (text, pair), pair "" when there is none.
+    `threads=0` takes every physical core this process may use.
+    """
+    if not (Path(folder) / "config.json").is_file():
+        raise ModelError(f"{folder} is not a model folder: it has no config.json", "give a save_pretrained folder")
+    if not texts:
+        raise DataError("there is no text to time the model on", "give a test split that is not empty")
+    if min(rounds, batch, max_length, threads + 1) < 1:
+        raise KnobError(
+            f"cannot time {rounds} rounds, batches of {batch}, {max_length} tokens, {threads} threads",
+            "each must be at least 1; threads may be 0, which means all cores",
+        )
+    threads = threads or usable_cores()
+    job = {"folder": str(folder), "texts": list(texts), "threads": threads, "rounds": rounds, "batch": batch}
+    return Speed(**_probe({**job, "max_length": max_length}))
+
+
+def interleaved(
+    folders: Mapping[str, Path | str],
+    texts: Sequence[tuple[str, str]],
+    repeats: int = 3,
+    *,
+    threads: int = 0,
+    rounds: int = 100,
+    batch: int = 32,
+    max_length: int = 128,
+    on_probe: Callable[[int], None] | None = None,
+) -> dict[str, Speed]:
+    """Several models in turn, `repeats` times, so that a machine that slows down hurts all alike.
+
+    Each figure is the median over a model's repeats; its rounds are those of all repeats. `on_probe` hears how many
+    of the len(folders) × repeats measurements are done.
+    """
+    if repeats < 1:
+        raise KnobError(f"cannot measure {repeats} times", "repeats is at least 1")
+    found: dict[str, list[Speed]] = {name: [] for name in folders}
+    for done, name in enumerate(turns(list(folders), repeats), start=1):
+        one = speed(folders[name], texts, threads=threads, rounds=rounds, batch=batch, max_length=max_length)
+        found[name].append(one)
+        if on_probe is not None:
+            on_probe(done)
+    return {name: median(of_one) for name, of_one in found.items()}
+
+
+def turns(names: Sequence[str], repeats: int) -> list[str]:
+    """Every name once per repeat, each repeat starting one name later."""
+    return [names[(start + place) % len(names)] for start in range(repeats) for place in range(len(names))]
+
+
+def median(of_one: Sequence[Speed]) -> Speed:
+    """One Speed from the repeats of one model, figure by figure."""
+    return of_one[0].but(
+        p50_ms=statistics.median(one.p50_ms for one in of_one),
+        p95_ms=statistics.median(one.p95_ms for one in of_one),
+        sentences_per_second=statistics.median(one.sentences_per_second for one in of_one),
+        peak_bytes=int(statistics.median(one.peak_bytes for one in of_one)),
+        rounds=sum(one.rounds for one in of_one),
+    )
+
+
+def _probe(job: dict[str, object]) -> dict[str, float]:
+    threads = str(job["threads"])
+    pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+    quiet = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "PYTHONWARNINGS": "ignore"}
+    child = subprocess.run(
+        # -P: files in the working folder must not stand in for packages.
+        [sys.executable, "-P", "-m", "limbeck.measure.speed_probe"],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        env={**os.environ, **dict.fromkeys(pools, threads), **quiet},
+    )
+    if child.returncode:
+        said = "\n".join(child.stderr.strip().splitlines()[-20:]) or f"it ended with code {child.returncode}"
+        raise LimbeckError(
+            f"the speed of {job['folder']} cannot be measured:\n{said}",
+            "check that transformers opens the folder, and that there is memory enough",
+        )
+    return dict(json.loads(child.stdout.splitlines()[-1]))

@@ -1,0 +1,74 @@
+"""The process that times one model: a job as JSON on stdin, a Speed as one JSON line on stdout."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from limbeck.measure.memory import peak_rss
+
+WARM_UP = 10
+
+Answer = Callable[[list[list[str]]], None]
+
+
+def main() -> None:
+    job = json.load(sys.stdin)
+    answer = _load(job["folder"], job["threads"], job["max_length"])
+    result = measure(answer, job["texts"], job["rounds"], job["batch"])
+    peak = {"peak_bytes": peak_rss()}
+    settings = {"engine": "torch fp32", "threads": job["threads"], "batch": job["batch"], "rounds": job["rounds"]}
+    sys.stdout.write("\n" + json.dumps({**settings, **result, **peak}) + "\n")
+
+
+def measure(answer: Answer, texts: list[list[str]], rounds: int, batch: int) -> dict[str, float]:
+    """Latency of single texts spread evenly over all, and throughput over all in batches of like length."""
+    import numpy as np
+
+    stride = max(1, len(texts) // rounds)
+    singles = [texts[i * stride % len(texts)] for i in range(rounds)]
+    by_length = sorted(texts, key=lambda both: -len(both[0]) - len(both[1]))
+    batches = [by_length[start : start + batch] for start in range(0, len(texts), batch)]
+    gc.collect()
+    gc.disable()
+    for text in singles[:WARM_UP]:
+        answer([text])
+    milliseconds = [1000 * _seconds(answer, [text]) for text in singles]
+    answer(batches[0])
+    seconds = sum(_seconds(answer, texts) for texts in batches)
+    gc.enable()
+    p50, p95 = np.percentile(milliseconds, [50, 95])
+    return {"p50_ms": float(p50), "p95_ms": float(p95), "sentences_per_second": len(texts) / seconds}
+
+
+def _seconds(answer: Answer, texts: list[list[str]]) -> float:
+    start = time.perf_counter()
+    answer(texts)
+    return time.perf_counter() - start
+
+
+def _load(folder: str, threads: int, max_length: int) -> Answer:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    torch.set_num_threads(threads)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    model: Any = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    length = min(max_length, tokenizer.model_max_length)
+
+    def answer(texts: list[list[str]]) -> None:
+        first = [text for text, _ in texts]
+        second = [pair for _, pair in texts] if any(pair for _, pair in texts) else None
+        inputs = tokenizer(first, second, truncation=True, max_length=length, padding=True, return_tensors="pt")
+        with torch.inference_mode():
+            model(**inputs).logits.numpy()
+
+    return answer
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Soft targets: the student learns the teacher's whole distribution.
+
+    classes      L = T² · KL( softmax(t/T) ‖ softmax(s/T) )
+    multi-label  L = T² · mean over labels of KL( σ(t/T) ‖ σ(s/T) )
+
+T² keeps the gradient's size independent of T; it stands on this term only, never on the labels' one.
+As T grows the loss tends to half the variance of the logits' difference. The mean is over every row, labelled or not,
+so unlabelled text teaches too.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from limbeck import math
+from limbeck.core.card import method
+from limbeck.core.knob import knob
+from limbeck.core.objective import Objective, Terms
+from limbeck.core.task import Kind
+from limbeck.core.trace import Batch, Trace
+from limbeck.core.want import Want
+from limbeck.objectives.papers import HINTON_2015
+
+
+@method("hinton", HINTON_2015)
+class SoftTargets(Objective):
+    wants: ClassVar[Want] = Want.LOGITS
+    serves: ClassVar[tuple[Kind, ...]] = ("classify", "multilabel")
+    remedy: ClassVar[str] = "a number has no distribution to soften; use 'logits', which matches the number itself"
+
+    temperature: float = knob(2.0, "softens both distributions; 1 leaves them as they are", above=0, source="DistilBERT code, T=2")
+
+    def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
+        if batch.task.kind == "classify":
+            each = math.kl(teacher.logits, student.logits, self.temperature)
+        else:
+            each = math.binary_kl(teacher.logits, student.logits, self.temperature) / batch.task.outputs
+        return {"soft": math.masked_mean(self.temperature**2 * each, batch.counted)}

@@ -1,0 +1,242 @@
+"""The main job: ask the teacher once, train the student with and without it, measure all three, and say what came of it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel, TrainerCallback
+
+from limbeck.core.objective import Objective, wants
+from limbeck.core.progress import Silent, Stage, Watcher
+from limbeck.core.record import Record
+from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.data.encode import Collator, Encoded, batches, encode
+from limbeck.objectives import Labels
+from limbeck.recipes.cell import Cell, Outcome, predict_split, train_cell
+from limbeck.recipes.folder import RECORD_FILE, agree, claimed
+from limbeck.recipes.prepare import SPLITS, Model, Prepared, prepare
+from limbeck.recipes.recipe import to_table
+from limbeck.recipes.run import CUSTOM, Run
+from limbeck.recipes.tell import Findings, tell
+from limbeck.report import Report
+from limbeck.students.open import open_classifier, shape_of
+from limbeck.students.shrink import Shrink
+from limbeck.teachers.cache import Cache
+from limbeck.teachers.live import LiveTeacher
+
+ASKING, MEASURING = "teacher's answers", "measuring"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a person gets: the student, ready to use, and the proof."""
+
+    student: PreTrainedModel
+    tokenizer: Any
+    record: Record
+    report: Report
+    folder: Path
+
+
+def distill(
+    teacher: str | Path | PreTrainedModel | Model = "",
+    data: object = None,
+    student: Shrink | str | Path | PreTrainedModel | Model | None = None,
+    objective: Objective | None = None,
+    *,
+    out: str | Path = "",
+    tokenizer: Any = None,
+    run: Run | None = None,
+    resume: bool = False,
+    callbacks: Sequence[TrainerCallback] = (),
+    watcher: Watcher | None = None,
+    command: str = "",
+    **knobs: Any,
+) -> Result:
+    """Makes a smaller student of `teacher` and measures what was kept.
+
+    `teacher` is a folder, a hub id or a model (then give its `tokenizer`); `data` a file, a folder, a hub id, a
+    `datasets` object or a list of rows; `student` a `Shrink`, or a model to start from. Further knobs as in a run file:
+    `distill(…, seeds=3, train={"epochs": 5})`. Without `out` everything goes to a new temporary folder.
+    """
+    run = run or Run(**knobs)
+    given: dict[str, Any] = {"out": str(out)} if out else {}
+    taught, where = _given(teacher, tokenizer)
+    started: Model | None = None
+    if where:
+        given["teacher"] = where
+    if isinstance(student, Shrink):
+        given["student"] = student.model_dump()
+    elif student is not None:
+        started, where = _given(student, tokenizer)
+        given |= {"student_from": where} if where else {}
+    if objective is not None:
+        given |= {"recipe": CUSTOM, "objective": to_table(objective)}
+    if isinstance(data, str | Path):
+        given["data"] = run.data.but(train=str(data)).model_dump()
+        data = None
+    run = run.but(**given)
+    if not run.out:
+        run = run.but(out=tempfile.mkdtemp(prefix="limbeck-"))
+    with claimed(run.out, resume=resume) as folder:
+        return _distill(run, folder, data, taught, started, callbacks, watcher or Silent(), command)
+
+
+def _given(model: Any, tokenizer: Any) -> tuple[Model | None, str]:
+    """A model in hand, or the place of one."""
+    if isinstance(model, str | Path):
+        return None, str(model)
+    return model if isinstance(model, Model) else Model(model, tokenizer), ""
+
+
+def _distill(
+    run: Run,
+    folder: Path,
+    data: object,
+    taught: Model | None,
+    started: Model | None,
+    callbacks: Sequence[TrainerCallback],
+    watcher: Watcher,
+    command: str,
+) -> Result:
+    if run.train.threads:
+        torch.set_num_threads(run.train.threads)
+    ready = prepare(run, watcher, data=data, teacher=taught, student=started)
+    agree(folder, ready.run)
+    cells = _cells(ready, NoTeacher(), NoTeacher())
+    watcher.plan(_stages(ready, cells))
+    teacher, teacher_logits = _ask(ready, folder, watcher)
+    labelled_dev = _with_dev_labels(ready, teacher_logits["dev"])
+    outcomes: dict[str, list[Outcome]] = {}
+    for cell in _cells(labelled_dev, teacher, NoTeacher()):
+        outcomes.setdefault(cell.name.split("-")[0], []).append(train_cell(cell, folder / "arms", watcher, callbacks))
+    findings = Findings(labelled_dev, teacher_logits["test"], outcomes, folder, command or " ".join(sys.argv))
+    record = tell(findings, watcher, MEASURING)
+    best = max(outcomes["distilled"], key=lambda outcome: outcome.dev_score)
+    _keep(best.model, folder / "student", record)
+    record.save(folder / RECORD_FILE)
+    report = Report((record,))
+    report.save(folder / "report.html")
+    watcher.at(MEASURING, 1.0)
+    network, tokenizer = open_classifier(folder / "student")
+    return Result(network, tokenizer, record, report, folder)
+
+
+def _cells(ready: Prepared, teacher: Teacher, nobody: Teacher) -> list[Cell]:
+    """Each seed with and without the teacher: the same student, the same rows in the same order."""
+    arms: list[tuple[str, str, Objective, Teacher]] = []
+    if ready.run.baseline and wants(ready.objective) and ready.corpus.train.labelled.any():
+        arms.append(("plain", "student without teacher", 1.0 * Labels(), nobody))
+    arms.append(("distilled", "student with teacher", ready.objective, teacher))
+    return [
+        Cell(
+            name=f"{name}-seed{seed}",
+            title=f"{title}, seed {seed}",
+            seed=seed,
+            build=lambda: _student(ready),
+            tokenizer=ready.tokenizer,
+            task=ready.task,
+            objective=objective,
+            teacher=asked,
+            schedule=ready.run.train,
+            splits=ready.for_student,
+        )
+        for seed in range(ready.run.seed, ready.run.seed + ready.run.seeds)
+        for name, title, objective, asked in arms
+    ]
+
+
+def _student(ready: Prepared) -> PreTrainedModel:
+    if ready.student is None:
+        return blueprint(ready).build(ready.teacher.network)[0]
+    network = ready.student.network
+    copy = type(network)(network.config)
+    copy.load_state_dict(network.state_dict())
+    return copy
+
+
+def blueprint(ready: Prepared) -> Shrink:
+    """The shape asked for; with nothing asked, half the layers."""
+    shape = ready.run.student
+    if shape.but(keep="spread") != Shrink() or shape.keep not in ("spread", "first", "last"):
+        return shape
+    return shape.but(layers=max(shape_of(ready.teacher.network).layers // 2, 1))
+
+
+def _stages(ready: Prepared, cells: Sequence[Cell]) -> list[Stage]:
+    """Costs in rows × parameters through which they pass: a training step is three passes."""
+    big = passed(ready.teacher.network)
+    small = passed(_student(ready))
+    rows = {name: len(getattr(ready.corpus, name)) for name in SPLITS}
+    train, schedule = ready.run.train, rows["train"] * ready.run.train.epochs
+    each = small * (3 * schedule + rows["dev"] * train.epochs * train.evals_per_epoch + rows["test"])
+    live = big * schedule if ready.run.teach.live else 0.0
+    stages = [Stage(ASKING, big * sum(rows.values()))]
+    stages += [Stage(cell.title, each + (live if "distilled" in cell.name else 0.0)) for cell in cells]
+    return [*stages, Stage(MEASURING, (big + small) * 300.0 * ready.run.measure.repeats if ready.run.measure.speed else 0.0)]
+
+
+def passed(network: PreTrainedModel) -> float:
+    embedded = sum(p.numel() for m in network.modules() if isinstance(m, torch.nn.Embedding) for p in m.parameters())
+    return sum(p.numel() for p in network.parameters()) - embedded
+
+
+def _ask(ready: Prepared, folder: Path, watcher: Watcher) -> tuple[Teacher, dict[str, np.ndarray]]:
+    """The teacher to train with, and what it says of dev and test."""
+    live = LiveTeacher(ready.teacher.network)
+    if ready.run.teach.live:
+        logits = {name: _predict(ready, ready.for_teacher[name]) for name in ("dev", "test")}
+        watcher.at(ASKING, 1.0)
+        return live, logits
+    cache = Cache(ready.run.teach.cache or folder / "teacher-answers", ready.fingerprints)
+    for path in cache.damaged:
+        watcher.say(f"{path} was damaged and is asked again")
+    total = sum(len(ready.for_teacher[name]) for name in SPLITS)
+    before = len(cache.uids)
+    for name in SPLITS:
+        split = ready.for_teacher[name]
+        missing = np.flatnonzero(cache.lacks(torch.from_numpy(split.examples.uids)).numpy())
+        if len(missing) < len(split):
+            split = encode(split.examples.take(missing), ready.teacher.tokenizer, ready.run.data.max_length)
+        asked = batches(split, Collator(ready.teacher.tokenizer, ready.task), ready.run.teach.batch_size)
+        cache.fill(live, asked, on_rows=lambda rows, done=before: watcher.at(ASKING, (done + rows) / total))  # type: ignore[misc]
+        before += len(split)
+    watcher.at(ASKING, 1.0)
+    teacher = cache.teacher()
+    return teacher, {name: teacher.look_up(torch.from_numpy(getattr(ready.corpus, name).uids)).numpy() for name in ("dev", "test")}
+
+
+def _predict(ready: Prepared, split: Encoded) -> np.ndarray:
+    return predict_split(ready.teacher.network, ready.teacher.tokenizer, ready.task, split)
+
+
+def _with_dev_labels(ready: Prepared, teacher_dev: np.ndarray) -> Prepared:
+    """A dev set without labels takes the teacher's answers for them, so that early stopping has something to watch."""
+    dev = ready.for_student["dev"]
+    if dev.examples.labelled.any():
+        return ready
+    if ready.task.kind == "classify":
+        labels = teacher_dev.argmax(-1)
+    else:
+        labels = (teacher_dev > 0).astype(np.float32) if ready.task.kind == "multilabel" else teacher_dev[:, 0]
+    examples = replace(dev.examples, labels=labels, labelled=np.ones(len(dev), dtype=bool))
+    dev = encode(examples, ready.tokenizer, ready.run.data.max_length)
+    return replace(ready, for_student={**ready.for_student, "dev": dev})
+
+
+def _keep(model: Path, place: Path, record: Record) -> None:
+    """The student with its card, put in place in one move."""
+    part = place.with_name(f".{place.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(model, part)
+    (part / "README.md").write_text(Report((record,)).markdown(), encoding="utf-8")
+    shutil.rmtree(place, ignore_errors=True)
+    part.rename(place)

@@ -1,0 +1,132 @@
+"""Measure models that are already there: quality on a file, or speed and size alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from limbeck.core.progress import Silent, Stage, Watcher
+from limbeck.core.record import Arm, DataCard, Fidelity, Record, SeedResult
+from limbeck.core.task import Task
+from limbeck.data.corpus import Corpus
+from limbeck.data.encode import encode
+from limbeck.data.settings import DataSettings
+from limbeck.data.single import load_single
+from limbeck.measure.fidelity import disagreements, fidelity
+from limbeck.measure.machine import machine
+from limbeck.measure.settings import MeasureSettings
+from limbeck.measure.size import size_of
+from limbeck.recipes.cell import predict_split, score_split
+from limbeck.recipes.prepare import Model, kind_of
+from limbeck.recipes.tell import describe, measure_speed, now
+from limbeck.students.open import fingerprint, open_classifier, shape_of
+
+EVALUATING, TIMING = "answering", "measuring"
+
+
+def evaluate(
+    model: str,
+    settings: DataSettings,
+    *,
+    teacher: str = "",
+    data: object = None,
+    trust_remote_code: bool = False,
+    watcher: Watcher | None = None,
+    command: str = "",
+) -> Record:
+    """Quality of `model` on the rows of `settings.train`, and with a `teacher` its agreement with that."""
+    watcher = watcher or Silent()
+    asked = [Model(*open_classifier(where, trust_remote_code=trust_remote_code), where=where) for where in (model, teacher) if where]
+    corpus = load_single(settings, asked[0].labels, kind_of(asked[0].network), data, watcher)
+    watcher.plan([Stage(f"{EVALUATING} {one.where}", float(one.network.num_parameters())) for one in asked])
+    logits = [_answers(one, corpus, settings.max_length, watcher) for one in asked]
+    arms = [_arm(asked[0], corpus, logits[0], settings.max_length, "model")]
+    partings = []
+    if len(asked) == 2:
+        test = corpus.test
+        closeness = fidelity(corpus.task, logits[0], logits[1], test.labels, test.labelled)
+        arms = [
+            _arm(asked[1], corpus, logits[1], settings.max_length, "teacher"),
+            _arm(asked[0], corpus, logits[0], settings.max_length, "student", closeness),
+        ]
+        partings = disagreements(corpus.task, test.texts, test.pairs, logits[0], logits[1], test.labels, test.labelled)
+    return _record("eval", Path(model).name, command, corpus.task, corpus.card, arms).but(
+        knobs={"model": model, "teacher": teacher, "data": settings.model_dump()},
+        fingerprints={one.where: fingerprint(one.network) for one in asked},
+        disagreements=[parting.model_dump() for parting in partings],
+    )
+
+
+def bench(
+    models: Sequence[str],
+    texts: Sequence[tuple[str, str]],
+    settings: MeasureSettings,
+    *,
+    max_length: int = 128,
+    trust_remote_code: bool = False,
+    watcher: Watcher | None = None,
+    command: str = "",
+) -> Record:
+    """Size, latency, throughput and memory of each model on the same texts, one process at a time."""
+    watcher = watcher or Silent()
+    watcher.plan([Stage(TIMING, 1.0)])
+    opened = {where: open_classifier(where, trust_remote_code=trust_remote_code)[0] for where in models}
+    speeds = measure_speed({where: Path(where) for where in models}, texts, settings, max_length, watcher, TIMING)
+    arms = [
+        Arm(
+            name=where,
+            title=f"{Path(where).name}, {describe(network)}",
+            role="model",
+            shape=shape_of(network),
+            runs=[],
+            size=size_of(network, Path(where)),
+            speed=speeds[where],
+        )
+        for where, network in opened.items()
+    ]
+    watcher.at(TIMING, 1.0)
+    card = DataCard(source=f"{len(texts)} texts", columns={}, read=len(texts))
+    return _record("bench", "bench", command, Task(kind="classify"), card, arms).but(
+        knobs={"models": list(models), "measure": settings.model_dump(), "max_length": max_length}
+    )
+
+
+def _answers(one: Model, corpus: Corpus, max_length: int, watcher: Watcher) -> np.ndarray:
+    split = encode(corpus.test, one.tokenizer, max_length)
+    stage, rows = f"{EVALUATING} {one.where}", max(len(split), 1)
+    logits = predict_split(one.network, one.tokenizer, corpus.task, split, lambda done: watcher.at(stage, done / rows))
+    watcher.at(stage, 1.0)
+    return logits
+
+
+def _arm(one: Model, corpus: Corpus, logits: np.ndarray, max_length: int, role: str, near: Fidelity | None = None) -> Arm:
+    split = encode(corpus.test, one.tokenizer, max_length)
+    scores, per_class = score_split(corpus.task, logits, split)
+    where = Path(one.where)
+    return Arm(
+        name=role,
+        title=f"{where.name}, {describe(one.network)}",
+        role=role,
+        shape=shape_of(one.network),
+        runs=[SeedResult(seed=0, quality=scores, per_class=per_class, fidelity=near)],
+        size=size_of(one.network, where if where.is_dir() else None),
+    )
+
+
+def _record(kind: str, name: str, command: str, task: Task, card: DataCard, arms: list[Arm]) -> Record:
+    return Record(
+        kind=kind,
+        name=name,
+        created=now(),
+        command=command,
+        machine=machine(),
+        seeds=[],
+        knobs={},
+        fingerprints={},
+        task=task,
+        metric=task.metric,
+        data=card,
+        arms=arms,
+    )

@@ -1,0 +1,14 @@
+"""Logit regression: the teacher's scores themselves, beside the labels. The choice for regression tasks."""
+
+from limbeck.objectives import Labels, LogitRegression
+from limbeck.objectives.papers import BA_CARUANA_2014
+from limbeck.recipes.recipe import Recipe, recipe
+
+LOGITS = recipe(
+    Recipe(
+        "logits",
+        "labels and the teacher's raw scores, half and half; serves regression",
+        BA_CARUANA_2014,
+        lambda task: 0.5 * Labels() + 0.5 * LogitRegression(),
+    )
+)

@@ -1,0 +1,140 @@
+"""A run: every knob of a job in one place, as a file, as flags, or from Python."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from limbeck.core.card import METHODS
+from limbeck.core.errors import KnobError
+from limbeck.core.knob import Settings, knob
+from limbeck.core.task import Kind, Task
+from limbeck.data.settings import DataSettings
+from limbeck.measure.settings import MeasureSettings
+from limbeck.recipes.recipe import Table, find, to_table
+from limbeck.students.shrink import Shrink
+from limbeck.teachers.settings import TeachSettings
+from limbeck.train.schedule import Schedule
+
+
+CUSTOM = "custom"  # the objective is the run's own, whole
+AUTO: dict[Kind, str] = {"classify": "hinton", "multilabel": "hinton", "regress": "logits"}
+
+
+class Run(Settings):
+    """The main job: a teacher, a file of texts, a smaller student."""
+
+    teacher: str = knob("", "the fine-tuned classifier to make small: a folder or a hub id", short="--teacher")
+    recipe: str = knob("auto", "hinton, logits, finetune, or custom (the objective as given, nothing added); auto: hinton, for numbers logits", short="--recipe")
+    out: str = knob("", "folder for the student, the report and everything else", short="--out")
+    seeds: int = knob(1, "how often to train, with seeds counted up from `seed`; 3 or more give an honest interval", at_least=1, short="--seeds")
+    seed: int = knob(0, "the first seed", at_least=0, short="--seed")
+    baseline: bool = knob(True, "also train the same student without the teacher, to prove what distillation gave")
+    student_from: str = knob("", "start the student from this model folder or hub id instead of shrinking the teacher", short="--student-from")
+    data: DataSettings = knob(DataSettings(), "the texts")
+    student: Shrink = knob(Shrink(), "the shape of the student")
+    objective: Table = knob({}, "terms and weights that differ from the recipe's")
+    train: Schedule = knob(Schedule(), "how the student is trained")
+    teach: TeachSettings = knob(TeachSettings(), "how the teacher is asked")
+    measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
+
+
+class TrainRun(Settings):
+    """Fine-tune an encoder on a file of texts, to have a teacher."""
+
+    model: str = knob("", "the encoder to fine-tune: a folder or a hub id", short="--model")
+    out: str = knob("", "folder for the model, the report and everything else", short="--out")
+    seed: int = knob(0, "seed of the new head, the dropout and the order of the rows", at_least=0, short="--seed")
+    trust_remote_code: bool = knob(False, "run Python code that comes with the model; only for code you have read")
+    data: DataSettings = knob(DataSettings(), "the texts")
+    train: Schedule = knob(Schedule(), "how it is trained")
+    measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
+
+
+def complete(run: Run, task: Task) -> Run:
+    """The run with its recipe spelled out: what the file of a finished run says."""
+    if run.recipe == CUSTOM:
+        return run
+    plan = find(AUTO[task.kind] if run.recipe == "auto" else run.recipe)
+    table = to_table(plan.objective(task))
+    for name, entry in run.objective.items():
+        table[name] = {**table.get(name, {"weight": 1.0}), **entry}
+    return run.but(recipe=plan.name, objective=table)
+
+
+def read_run(path: Path | str) -> dict[str, Any]:
+    """A run file as nested tables, not yet checked."""
+    path = Path(path)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise KnobError(f"there is no run file {path}", "write one with `limbeck distill … --print > run.toml`") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
+        raise KnobError(f"{path} is not a TOML run file: {error}", "compare it with what --print writes") from None
+
+
+def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `changes` laid over it, table by table."""
+    merged = dict(base)
+    for key, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = overlay(merged[key], value) if both else value
+    return merged
+
+
+def undot(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """{'student.layers': 4} → {'student': {'layers': 4}}."""
+    nested: dict[str, Any] = {}
+    for dotted, value in flags.items():
+        *path, last = dotted.split(".")
+        place = nested
+        for part in path:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return nested
+
+
+def write_run(run: Settings) -> str:
+    """The complete run file, each knob with its help."""
+    lines: list[str] = []
+    tables: list[tuple[str, Any]] = []
+    for name, field in type(run).model_fields.items():
+        value = getattr(run, name)
+        if isinstance(value, BaseModel | dict):
+            tables.append((name, value))
+        else:
+            lines += _line(name, value, field.description)
+    for name, value in tables:
+        if isinstance(value, BaseModel):
+            lines += ["", f"[{name}]"]
+            for key, field in type(value).model_fields.items():
+                lines += _line(key, getattr(value, key), field.description)
+        for term, entry in value.items() if isinstance(value, dict) else ():
+            known = METHODS[term].cls.model_fields if term in METHODS else {}
+            lines += ["", f"[{name}.{term}]"]
+            for key, knob_value in entry.items():
+                lines += _line(key, knob_value, known[key].description if key in known else "share in the sum")
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _line(name: str, value: Any, help: str | None) -> list[str]:
+    # TOML writes strings, numbers and booleans as JSON does.
+    return [f"# {help}", f"{name} = {json.dumps(value, ensure_ascii=False)}"]
+
+
+def differences(old: Settings, new: Settings) -> list[str]:
+    """The dotted knobs in which two runs differ, as 'train.epochs: 3.0 → 5.0'."""
+    a, b = _flat(old.model_dump()), _flat(new.model_dump())
+    return [f"{key}: {a.get(key)} → {b.get(key)}" for key in sorted(a | b) if a.get(key) != b.get(key)]
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return flat

@@ -1,0 +1,44 @@
+"""What came of a run, for people: an HTML page, a Markdown model card, a table for the terminal.
+
+Everything here is made from Records, and nothing here measures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from limbeck.core.errors import KnobError
+from limbeck.core.files import write_text
+from limbeck.core.record import Record
+
+__all__ = ["Report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """One run in full, or many on one page."""
+
+    records: tuple[Record, ...]
+
+    def html(self) -> str:
+        from limbeck.report.page import page
+
+        return page(self.records)
+
+    def markdown(self) -> str:
+        """The model card of a single run; the table of all arms when there are several runs."""
+        from limbeck.report.card import markdown_table, model_card
+
+        return model_card(self.records[0]) if len(self.records) == 1 else markdown_table(self.records)
+
+    def save(self, path: Path | str) -> Path:
+        """Writes the page (.html, or report.html in a folder) or the Markdown (.md), whole or not at all."""
+        path = Path(path)
+        if path.is_dir() or not path.suffix:
+            path = path / "report.html"
+        if path.suffix in (".html", ".htm"):
+            return write_text(path, self.html())
+        if path.suffix == ".md":
+            return write_text(path, self.markdown())
+        raise KnobError(f"a report cannot be written as {path.name}", "end the name in .html or .md, or give a folder")

@@ -1,0 +1,159 @@
+"""The model card: Markdown that goes beside the weights, and the table of arms for a README."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from limbeck.core.record import Arm, Record
+from limbeck.report import numbers as n
+from limbeck.report.columns import BRIEF, columns
+from limbeck.report.sections import flat
+from limbeck.report.summary import caveats, headline, is_pair, speed_conditions, subject_of, verdict
+
+# The names under which the Hugging Face hub knows our metrics.
+_HUB_METRICS = {
+    "accuracy": "accuracy",
+    "f1_macro": "f1",
+    "f1_micro": "f1",
+    "matthews": "matthews_correlation",
+    "pearson": "pearsonr",
+    "spearman": "spearmanr",
+}
+
+
+def model_card(record: Record, model_id: str = "") -> str:
+    """A card for the student of the record, or for its only model. `model_id` is what from_pretrained is given."""
+    subject = subject_of(record)
+    parts = [
+        _front_matter(record, subject),
+        f"# {_plain(model_id or record.name)}",
+        _plain(headline(record)),
+        _plain(verdict(record)),
+        f"## Results\n\n{markdown_table([record])}\n\n{_conditions(record)}".rstrip(),
+        f"## Use\n\n```python\n{_snippet(record, model_id)}\n```",
+        *_training(record, subject),
+        f"## Data\n\n{_data(record)}",
+        f"## Limits\n\n{_limits(record)}",
+        *_citations(record),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def markdown_table(records: Sequence[Record]) -> str:
+    """One row for each arm of each record."""
+    shown, many = columns(records, BRIEF), len(records) > 1
+    heads = [*(["run"] if many else []), "model", *(column.title for column in shown)]
+    rules = ["---"] * (len(heads) - len(shown)) + ["---:"] * len(shown)
+    rows = [
+        [*([record.name] if many else []), arm.title, *(column.cell(record, arm).text for column in shown)]
+        for record in records
+        for arm in record.arms
+    ]
+    return "\n".join("| " + " | ".join(map(_cell, row)) + " |" for row in (heads, rules, *rows))
+
+
+def _cell(text: str) -> str:
+    return text if text.startswith("---") else _plain(text).replace("|", "\\|")
+
+
+def _plain(text: str) -> str:
+    """Text from outside as Markdown that means only itself: no tags, no emphasis, one line."""
+    for sign in "\\`*_[]<":
+        text = text.replace(sign, f"\\{sign}" if sign != "<" else "&lt;")
+    return " ".join(text.split(" ")).replace("\r", " ").replace("\n", " ")
+
+
+def _front_matter(record: Record, subject: Arm | None) -> str:
+    """YAML; its strings are written as JSON, which YAML reads."""
+    found = [name for run in (subject.runs if subject else []) for name in (record.metric, *run.quality)]
+    metrics = list(dict.fromkeys(_HUB_METRICS[name] for name in found if name in _HUB_METRICS))
+    tags = ["limbeck", *(["distillation"] if record.kind == "distill" else []), record.task.problem_type]
+    lines = ["---", "library_name: transformers", "pipeline_tag: text-classification"]
+    for name, values in (("tags", tags), ("metrics", metrics)):
+        lines += [f"{name}:", *(f"- {json.dumps(value)}" for value in values)] if values else []
+    return "\n".join([*lines, "---"])
+
+
+def _conditions(record: Record) -> str:
+    over = (
+        f"± is one standard deviation over seeds {', '.join(map(str, record.seeds))}. " if len(record.seeds) > 1 else ""
+    )
+    speed = speed_conditions(record)
+    return _plain(over + (f"Speed: {speed}; {record.machine.processor}." if speed else ""))
+
+
+def _snippet(record: Record, model_id: str) -> str:
+    pair = "pair" in record.data.columns
+    texts = '"a text", "the text it is compared with"' if pair else '"a text"'
+    read = {
+        "classify": "print(model.config.id2label[logits.argmax().item()])",
+        "multilabel": "print([model.config.id2label[i] for i, p in enumerate(logits.sigmoid().tolist()) if p > 0.5])",
+        "regress": "print(logits.item())",
+    }[record.task.kind]
+    return (
+        "import torch\n"
+        "from transformers import AutoModelForSequenceClassification, AutoTokenizer\n\n"
+        f"name = {json.dumps(model_id or 'path/to/this/folder')}\n"
+        "tokenizer = AutoTokenizer.from_pretrained(name)\n"
+        "model = AutoModelForSequenceClassification.from_pretrained(name).eval()\n"
+        "with torch.no_grad():\n"
+        f'    logits = model(**tokenizer({texts}, truncation=True, return_tensors="pt")).logits[0]\n'
+        f"{read}"
+    )
+
+
+def _training(record: Record, subject: Arm | None) -> Iterator[str]:
+    if subject is None:
+        return
+    lines = []
+    if subject.shape:
+        s = subject.shape
+        lines.append(
+            f"- shape: {s.architecture}, {n.plural(s.layers, 'layer')} × {s.hidden}, {n.plural(s.heads, 'head')}, "
+            f"feed-forward {s.feed_forward}"
+        )
+    if subject.objective:
+        lines.append(f"- objective: {_code(subject.objective)}")
+    if is_pair(record) and "teacher" in record.fingerprints:
+        lines.append(f"- fingerprint of the teacher: {_code(record.fingerprints['teacher'])}")
+    if record.command:
+        lines.append(f"- made by: {_code(record.command)}")
+    knobs = "\n".join(f"{name} = {value}" for name, value in flat(record.knobs)).replace("```", "'''")
+    folded = f"<details><summary>All knobs</summary>\n\n```text\n{knobs}\n```\n\n</details>" if knobs else ""
+    made = f"Limbeck {record.machine.versions.get('limbeck', '')}".strip()
+    yield "\n\n".join(part for part in (f"## Training\n\nTrained with {made}.", "\n".join(lines), folded) if part)
+
+
+def _code(text: str) -> str:
+    return "`" + " ".join(text.replace("`", "'").split()) + "`"
+
+
+def _data(record: Record) -> str:
+    d = record.data
+    lines = [f"- source: {_plain(d.source)}", f"- task: {_plain(str(record.task))}"]
+    if d.columns:
+        lines.append("- columns: " + ", ".join(f"{role} from {_code(column)}" for role, column in d.columns.items()))
+    dropped = ", ".join(f"{n.count(rows)} {_plain(reason)}" for reason, rows in d.dropped.items()) or "none"
+    lines.append(f"- rows read: {n.count(d.read)}; dropped: {dropped}; repeated texts, kept: {n.count(d.duplicates)}")
+    if d.splits:
+        lines.append("- splits: " + ", ".join(f"{_plain(name)} {n.count(s.rows)}" for name, s in d.splits.items()))
+    return "\n".join([*lines, *(f"- {_plain(note)}" for note in d.notes)])
+
+
+def _limits(record: Record) -> str:
+    known = [
+        *caveats(record),
+        *record.notes,
+        "Measured on the test split named above; other texts, other languages and other lengths were not tried.",
+    ]
+    if is_pair(record):
+        known.append("The student learned from the teacher, and repeats the teacher’s biases.")
+    return "\n".join(f"- {_plain(sentence)}" for sentence in known)
+
+
+def _citations(record: Record) -> Iterator[str]:
+    if record.citations:
+        texts = "\n".join(f"- {_plain(c.text)}" for c in record.citations)
+        entries = "\n\n".join(c.bibtex for c in record.citations)
+        yield f"## Citations\n\n{texts}\n\n```bibtex\n{entries}\n```"

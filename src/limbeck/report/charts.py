@@ -1,0 +1,291 @@
+"""The charts of a Record. Each is drawn twice, for a desk and for a phone, so that its letters keep their size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from markupsafe import Markup
+
+from limbeck.core.record import Arm, Record, SeedResult
+from limbeck.report import numbers as n
+from limbeck.report import svg
+from limbeck.report.summary import Spread, quality, spread, teacher_of
+
+WIDE, NARROW, PANEL = svg.Size(480, 300), svg.Size(310, 260), svg.Size(300, 190)
+OTHERS = ("other-1", "other-2", "other-3")
+_ROLE_NAMES = (
+    ("teacher", "teacher"),
+    ("student", "distilled"),
+    ("baseline", "without a teacher"),
+    ("other-1", "model"),
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    title: str
+    caption: str
+    wide: Markup
+    narrow: Markup
+    legend: tuple[tuple[Markup, str], ...] = ()
+
+
+def tones(record: Record) -> dict[str, str]:
+    """A colour and shape for each arm: that of its role, or a spare one when the role has one already."""
+    chosen: dict[str, str] = {}
+    for arm in record.arms:
+        wanted = "student" if arm.role == "model" else arm.role
+        spare = [tone for tone in OTHERS if tone not in chosen.values()] or [OTHERS[-1]]
+        chosen[arm.name] = wanted if wanted not in chosen.values() else spare[0]
+    return chosen
+
+
+def legend(record: Record, arms: Sequence[Arm]) -> tuple[tuple[Markup, str], ...]:
+    return tuple((svg.swatch(tones(record)[arm.name]), arm.title) for arm in arms)
+
+
+def trade_offs(records: Sequence[Record]) -> list[Figure]:
+    """Size against quality and latency against quality, all arms of all records; one pair for each metric."""
+    figures = []
+    for metric in dict.fromkeys(record.metric for record in records):
+        same = [record for record in records if record.metric == metric]
+        name = n.metric_name(metric)
+        for title, x_title, x_of in (
+            (f"Size against {name}", "megabytes on disk", _megabytes),
+            (f"Latency against {name}", "milliseconds per sentence, median", _milliseconds),
+        ):
+            points = [p for record in same for p in _points(record, x_of, alone=len(records) == 1)]
+            if points:
+                figures.append(_trade(title, x_title, metric, points, same))
+    return figures
+
+
+def _megabytes(arm: Arm) -> float | None:
+    return arm.size.bytes_on_disk / 1e6 if arm.size else None
+
+
+def _milliseconds(arm: Arm) -> float | None:
+    return arm.speed.p50_ms if arm.speed else None
+
+
+def _trade(title: str, x_title: str, metric: str, points: Sequence[svg.Point], records: Sequence[Record]) -> Figure:
+    alone = len(records) == 1 and not any(p.chain for p in points)
+    draw = partial(svg.scatter, points, x_title, axis_title(metric), title=_told(title, points), apart=alone)
+    caption = f"Better lies {'down' if n.lower_is_better(metric) else 'up'} and to the left. "
+    caption += "Faint dots are single seeds. " if any(p.seeds for p in points) else ""
+    caption += "Whiskers are one standard deviation over seeds." if any(p.sd for p in points) else "One seed each."
+    shown = {p.tone for p in points}
+    names = tuple((svg.swatch(tone), name) for tone, name in _ROLE_NAMES if tone in shown)
+    key = legend(records[0], [a for a in records[0].arms if quality(a, metric)]) if alone else names
+    return Figure(title, caption, draw(size=WIDE), draw(size=NARROW), key)
+
+
+def _points(record: Record, x_of: Callable[[Arm], float | None], alone: bool) -> list[svg.Point]:
+    """A point for each arm. Beside other runs colour tells the role, the name tells the run, and a line joins the two."""
+    points = []
+    for arm in record.arms:
+        x, y = x_of(arm), quality(arm, record.metric)
+        if x is None or y is None:
+            continue
+        sure = n.score_with_sd(record.metric, y.mean, y.sd)
+        unit = n.megabytes(x * 1e6) if x_of is _megabytes else n.milliseconds(x)
+        many = _scaled(record.metric, y)
+        point = svg.Point(
+            x, many.mean, tones(record)[arm.name], _short(arm.title), f"{arm.title}\n{sure} · {unit}", sd=many.sd
+        )
+        if alone:
+            point = replace(point, seeds=many.values if len(many.values) > 1 else ())
+        else:
+            role = "other-1" if arm.role == "model" else arm.role
+            name = {"baseline": "", "teacher": "teacher"}.get(arm.role if len(record.arms) > 1 else "", record.name)
+            chain = "" if arm.role == "baseline" else record.name
+            point = replace(point, tone=role, label=_short(name), tip=f"{record.name}: {point.tip}", chain=chain)
+        points.append(point)
+    return points
+
+
+def _short(name: str, longest: int = 28) -> str:
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def _scaled(metric: str, values: Spread) -> Spread:
+    return Spread(tuple(100 * v for v in values.values)) if n.is_share(metric) else values
+
+
+def axis_title(metric: str) -> str:
+    return f"{n.metric_name(metric)}, %" if n.is_share(metric) else n.metric_name(metric)
+
+
+def _told(title: str, points: Sequence[svg.Point]) -> str:
+    """The chart in words, for those who cannot see it."""
+    return f"{title}. " + "; ".join(p.tip.replace("\n", " ") for p in points[:12])
+
+
+def learning(record: Record) -> Figure | None:
+    """The metric on the dev set as training goes on."""
+    metric, teacher = record.metric, teacher_of(record)
+    arms = [arm for arm in record.arms if _has_curve(arm, metric) and (arm is not teacher or len(record.arms) == 1)]
+    if not arms:
+        return None
+    by_epoch = any(point.epoch for arm in arms for run in arm.runs for point in run.curve)
+    tone, lines = tones(record), []
+    for arm in arms:
+        lines += _curves(arm, tone[arm.name], by_epoch, partial(_dev, metric=metric))
+    level = _teacher_level(record, teacher) if teacher and teacher not in arms else None
+    title = f"{n.metric_name(metric)} on the dev split".capitalize()
+    draw = partial(
+        svg.line_chart,
+        lines,
+        [level] if level else [],
+        "epoch" if by_epoch else "step",
+        axis_title(metric),
+        title=f"{title}, for {', '.join(arm.title for arm in arms)}",
+        whole=True,
+    )
+    caption = "Strong: mean over seeds; faint: each seed. " if any(len(arm.runs) > 1 for arm in arms) else ""
+    caption += "Rings mark the checkpoint that was kept." if any(line.ring for line in lines) else ""
+    return Figure(title, caption.strip(), draw(size=WIDE), draw(size=NARROW), legend(record, arms))
+
+
+def _dev(run: SeedResult, metric: str) -> dict[int, float]:
+    factor = 100 if n.is_share(metric) else 1
+    return {p.step: factor * p.dev[metric] for p in run.curve if n.known(p.dev.get(metric))}
+
+
+def _has_curve(arm: Arm, metric: str) -> bool:
+    return any(len(_dev(run, metric)) > 1 for run in arm.runs)
+
+
+def _teacher_level(record: Record, teacher: Arm) -> svg.Level | None:
+    on_dev = [
+        v for run in teacher.runs if (at := _dev(run, record.metric)) for v in [at.get(run.best_step, max(at.values()))]
+    ]
+    if on_dev:
+        return svg.Level(Spread(tuple(on_dev)).mean, "teacher", "teacher")
+    tested = quality(teacher, record.metric)
+    return svg.Level(_scaled(record.metric, tested).mean, "teacher, on the test split", "teacher") if tested else None
+
+
+def _curves(arm: Arm, tone: str, by_epoch: bool, values_of: Callable[[SeedResult], dict[int, float]]) -> list[svg.Line]:
+    """One faint line for each seed and a strong one for their mean over the steps that all of them reached."""
+    at = {p.step: p.epoch if by_epoch else float(p.step) for run in arm.runs for p in run.curve}
+    found = [(run, values) for run in arm.runs if len(values := values_of(run)) > 1]
+    lines = []
+    for run, values in found:
+        path = tuple((at[step], values[step]) for step in sorted(values))
+        ring = (at[run.best_step], values[run.best_step]) if run.best_step in values else None
+        tip = f"{arm.title}, seed {run.seed}\nbest at step {run.best_step}"
+        lines.append(svg.Line(path, tone, faint=len(found) > 1, tip=tip, ring=ring))
+    if len(found) > 1:
+        common = sorted(set.intersection(*(set(values) for _, values in found)))
+        mean = tuple((at[step], sum(values[step] for _, values in found) / len(found)) for step in common)
+        lines += [svg.Line(mean, tone)] if len(mean) > 1 else []
+    return lines
+
+
+def loss(record: Record) -> Figure | None:
+    """The loss that training lowers, as weighted."""
+    arms, draw = _losses(record, "")
+    if draw is None:
+        return None
+    caption = "As weighted; two objectives share no scale, so only the course of each line tells."
+    return Figure(
+        "Training loss", caption if len(arms) > 1 else "", draw(size=WIDE), draw(size=NARROW), legend(record, arms)
+    )
+
+
+def loss_terms(record: Record) -> list[Markup]:
+    """One small panel for each term of the objective: their sizes differ, so they share no axis."""
+    names = dict.fromkeys(name for arm in record.arms for run in arm.runs for p in run.curve for name in p.terms)
+    drawn = {name: _losses(record, name)[1] for name in names} if len(names) > 1 else {}
+    return [draw(size=PANEL) for draw in drawn.values() if draw]
+
+
+def _losses(record: Record, name: str) -> tuple[list[Arm], Callable[..., Markup] | None]:
+    """The arms that have this term (or, unnamed, the whole loss), and how to draw it."""
+    by_epoch = any(point.epoch for arm in record.arms for run in arm.runs for point in run.curve)
+    values_of, tone, arms, lines = partial(_term, name=name), tones(record), [], []
+    for arm in record.arms:
+        found = (
+            _curves(arm, tone[arm.name], by_epoch, values_of) if arm.role != "teacher" or len(record.arms) == 1 else []
+        )
+        if found:
+            arms.append(arm)
+            lines += [replace(line, ring=None) for line in found]
+    x_title = "epoch" if by_epoch else "step"
+    title = f"Training loss, {f'term {name}' if name else 'as weighted'}, for {', '.join(arm.title for arm in arms)}"
+    return arms, partial(svg.line_chart, lines, [], x_title, name or "loss", title=title, whole=True) if lines else None
+
+
+def _term(run: SeedResult, name: str) -> dict[int, float]:
+    values = {p.step: p.terms.get(name) if name else p.loss for p in run.curve}
+    return {step: value for step, value in values.items() if value is not None and n.known(value)}
+
+
+def right_and_wrong(record: Record) -> Figure | None:
+    """How a student does where its teacher is right, and where it is wrong."""
+    groups = []
+    for name, rows, value_of in (
+        ("teacher is right", "teacher_right_rows", "accuracy_teacher_right"),
+        ("teacher is wrong", "teacher_wrong_rows", "accuracy_teacher_wrong"),
+    ):
+        group, counted = [], 0
+        for arm in record.arms:
+            value = spread(arm, lambda run, what=value_of: getattr(run.fidelity, what, None))  # type: ignore[misc]
+            if value and arm.role != "teacher":
+                told = n.score_with_sd("accuracy", value.mean, value.sd)
+                group.append(svg.Bar(arm.title, value.mean, told, tones(record)[arm.name]))
+                counted = max(getattr(run.fidelity, rows, 0) for run in arm.runs)
+        if group:
+            groups.append((f"Where the {name}" + (f" ({n.plural(counted, 'row')})" if counted else ""), group))
+    if not groups:
+        return None
+    title = "Accuracy by whether the teacher is right"
+    told = f"{title}. " + ". ".join(
+        f"{name}: " + ", ".join(f"{b.label} {b.text}" for b in group) for name, group in groups
+    )
+    draw = partial(svg.bars, groups, 1.0, title=told)
+    caption = f"A copy of the teacher would read 100{n.GAP}% and 0{n.GAP}%. What the student gets right on its own is the second group."
+    return Figure(title, caption, draw(width=WIDE.width), draw(width=NARROW.width))
+
+
+def calibration(record: Record) -> Figure | None:
+    scored = [(arm, error) for arm in record.arms if (error := quality(arm, "ece"))]
+    if not scored:
+        return None
+    tone, title = tones(record), "Calibration"
+    group = [
+        svg.Bar(arm.title, error.mean, n.score_with_sd("ece", error.mean, error.sd), tone[arm.name])
+        for arm, error in scored
+    ]
+    told = "Expected calibration error: " + ", ".join(f"{bar.label} {bar.text}" for bar in group)
+    draw = partial(svg.bars, [("", group)], max(0.05, max(bar.value for bar in group)), title=told)
+    caption = (
+        "Expected calibration error: how far stated confidence lies from the share of right answers. Shorter is better."
+    )
+    return Figure(title, caption, draw(width=WIDE.width), draw(width=NARROW.width))
+
+
+def differences(record: Record) -> Figure | None:
+    """The comparisons, each with its interval; one that holds zero proves nothing."""
+    if not record.comparisons:
+        return None
+    tone, rows = tones(record), []
+    titles = {arm.name: arm.title for arm in record.arms}
+    first = record.comparisons[0]
+    for c in (c for c in record.comparisons if c.metric == first.metric):
+        factor = 100 if n.is_share(c.metric) else 1
+        told = n.difference(c.metric, c.difference)
+        name = f"{titles.get(c.better, c.better)} − {titles.get(c.than, c.than)}"
+        values = (factor * v for v in (c.difference, c.low, c.high))
+        rows.append(svg.Interval(name, *values, told, tone.get(c.better, "student")))
+    unit = "points of " if n.is_share(first.metric) else ""
+    told = "; ".join(f"{row.label}: {row.text}, from {row.low:.2f} to {row.high:.2f}" for row in rows)
+    draw = partial(svg.intervals, rows, f"{unit}{n.metric_name(first.metric)}", title=f"Paired differences. {told}")
+    caption = (
+        f"Paired difference on {n.plural(first.rows, 'test row')}, {n.plural(first.seeds, 'seed')}, "
+        f"with its {n.percent(first.confidence, 0)} interval. An interval that holds 0 proves nothing."
+    )
+    return Figure("Did distillation help?", caption, draw(width=WIDE.width), draw(width=NARROW.width))

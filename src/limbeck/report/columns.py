@@ -1,0 +1,74 @@
+"""The table of arms: what each column holds. Page, model card and terminal choose from the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from limbeck.core.record import Arm, Record
+from limbeck.report import numbers as n
+from limbeck.report.summary import Spread, agreement, quality, seconds
+
+BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
+
+
+@dataclass(frozen=True)
+class Cell:
+    text: str
+    value: float | None  # what sorting compares
+
+
+@dataclass(frozen=True)
+class Column:
+    key: str
+    title: str
+    cell: Callable[[Record, Arm], Cell]
+
+
+def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]:
+    """The columns of these keys, or all, that hold at least one value."""
+    metrics = {record.metric for record in records}
+    quality_title = n.metric_name(metrics.pop()) if len(metrics) == 1 else "quality"
+    every = [Column("quality", quality_title, _quality if quality_title != "quality" else _named_quality), *_COLUMNS]
+    return [
+        column
+        for column in every
+        if (not keys or column.key in keys)
+        and any(column.cell(record, arm).value is not None for record in records for arm in record.arms)
+    ]
+
+
+def _cell(value: float | None, write: Callable[[float], str]) -> Cell:
+    return Cell(n.NOTHING if value is None else write(value), value)
+
+
+def _quality(record: Record, arm: Arm) -> Cell:
+    found = quality(arm, record.metric)
+    return Cell(n.score_with_sd(record.metric, found.mean, found.sd), found.mean) if found else Cell(n.NOTHING, None)
+
+
+def _named_quality(record: Record, arm: Arm) -> Cell:
+    cell = _quality(record, arm)
+    return cell if cell.value is None else Cell(f"{cell.text} {n.metric_name(record.metric)}", cell.value)
+
+
+def _agreement(record: Record, arm: Arm) -> Cell:
+    metric = "pearson" if record.task.kind == "regress" else "agreement"
+    return _cell(_mean(agreement(arm)), lambda value: n.score(metric, value))
+
+
+def _mean(spread: Spread | None) -> float | None:
+    return spread.mean if spread else None
+
+
+_COLUMNS = (
+    Column("agreement", "agrees with teacher", _agreement),
+    Column("parameters", "parameters", lambda _, arm: _cell(arm.size and arm.size.parameters, n.millions)),
+    Column("bytes", "on disk", lambda _, arm: _cell(arm.size and arm.size.bytes_on_disk, n.megabytes)),
+    Column("p50", "p50", lambda _, arm: _cell(arm.speed and arm.speed.p50_ms, n.milliseconds)),
+    Column("p95", "p95", lambda _, arm: _cell(arm.speed and arm.speed.p95_ms, n.milliseconds)),
+    Column("throughput", "sentences/s", lambda _, arm: _cell(arm.speed and arm.speed.sentences_per_second, n.figure)),
+    Column("peak", "peak memory", lambda _, arm: _cell(arm.speed and arm.speed.peak_bytes, n.megabytes)),
+    Column("training", "training", lambda _, arm: _cell(_mean(seconds(arm)), n.duration)),
+    Column("seeds", "seeds", lambda _, arm: _cell(len(arm.runs) or None, n.count)),
+)

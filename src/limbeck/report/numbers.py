@@ -1,0 +1,114 @@
+"""Numbers as a person reads them. One place, so that page, model card and terminal say the same."""
+
+from __future__ import annotations
+
+import math
+
+GAP = "\u00a0"  # between a number and its unit, where a line must not break
+MINUS = "\u2212"
+NOTHING = "–"
+
+_NAMES = {
+    "f1": "F1",
+    "f1_macro": "macro F1",
+    "f1_micro": "micro F1",
+    "f1_weighted": "weighted F1",
+    "matthews": "Matthews correlation",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+    "ece": "calibration error",
+    "mse": "mean squared error",
+    "mae": "mean absolute error",
+}
+_SHARES = ("accuracy", "f1", "precision", "recall", "exact", "agreement", "ece")
+_LOWER_IS_BETTER = ("ece", "mse", "mae", "rmse", "loss", "brier", "nll", "divergence")
+
+
+def metric_name(metric: str) -> str:
+    return _NAMES.get(metric, metric.replace("_", " "))
+
+
+def is_share(metric: str) -> bool:
+    """Whether the metric is a share of something, which reads best in per cent."""
+    return metric.startswith(_SHARES)
+
+
+def lower_is_better(metric: str) -> bool:
+    return metric.startswith(_LOWER_IS_BETTER)
+
+
+def known(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    return f"{100 * value:.{digits}f}{GAP}%" if value is not None and known(value) else NOTHING
+
+
+def score(metric: str, value: float | None) -> str:
+    if value is None or not known(value):
+        return NOTHING
+    return percent(value) if is_share(metric) else f"{value:.3f}".replace("-", MINUS)
+
+
+def score_with_sd(metric: str, mean: float | None, sd: float | None) -> str:
+    """81.5 ± 0.4 %, or 0.815 ± 0.004; without a deviation where one run cannot have one."""
+    if mean is None or sd is None or not known(mean):
+        return score(metric, mean)
+    if is_share(metric):
+        return f"{100 * mean:.1f} ± {100 * sd:.1f}{GAP}%"
+    return f"{mean:.3f} ± {sd:.3f}".replace("-", MINUS)
+
+
+def difference(metric: str, value: float) -> str:
+    """A signed difference; shares differ by points, so that 1 % of 80 % cannot be meant."""
+    text = f"{100 * value:+.1f}{GAP}points" if is_share(metric) else f"{value:+.3f}"
+    return text.replace("-", MINUS)
+
+
+def count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def plural(value: int, one: str, many: str = "") -> str:
+    return f"{count(value)} {one if value == 1 else many or one + 's'}"
+
+
+def millions(value: float) -> str:
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{figure(value / size)}{GAP}{unit}"
+    return count(value)
+
+
+def megabytes(value: float) -> str:
+    return f"{figure(value / 1e6)}{GAP}MB"
+
+
+def milliseconds(value: float) -> str:
+    return f"{figure(value)}{GAP}ms"
+
+
+def figure(value: float) -> str:
+    """Three digits that count: 0.0123, 4.56, 45.6, 4,560."""
+    if not math.isfinite(value):
+        return NOTHING
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{digits}f}".replace("-", MINUS)
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{figure(seconds)}{GAP}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}{GAP}h {minutes:02d}{GAP}min" if hours else f"{minutes}{GAP}min {rest:02d}{GAP}s"
+
+
+def ratio(value: float) -> str:
+    """Of a cost: 52 % of, or 1.3 times."""
+    if value < 0.995:
+        return f"{100 * value:.0f}{GAP}% of"
+    return f"{value:.1f} times" if value < 10 else f"{value:,.0f} times"

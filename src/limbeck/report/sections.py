@@ -1,0 +1,224 @@
+"""What the page says about one Record, ready to be set: tiles, tables, disagreements, data, knobs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from limbeck.core.record import Arm, Disagreement, Record
+from limbeck.report import charts, svg
+from limbeck.report import numbers as n
+from limbeck.report.columns import Cell, Column, columns
+from limbeck.report.summary import agreement, quality, spread, subject_of, teacher_of
+
+SHOWN_DISAGREEMENTS = 120
+_ORDER = ("teacher", "student", "neither", "unknown")
+LONG_TEXT = 320  # characters; a longer text is folded
+
+__all__ = ["arm_rows", "columns", "section"]
+
+
+@dataclass(frozen=True)
+class Tile:
+    name: str
+    value: str
+    note: str
+    bar: float | None = None  # share of the teacher's, at most 1
+
+
+@dataclass(frozen=True)
+class Row:
+    record: Record
+    arm: Arm
+    mark: Markup
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    label: str
+    rows: int
+    scores: list[str]
+    gap: float | None  # student − teacher
+
+
+@dataclass(frozen=True)
+class Parting:
+    """A disagreement, and who was right."""
+
+    row: Disagreement
+    right: str
+    who: str
+    folded: bool
+
+
+@dataclass(frozen=True)
+class Section:
+    record: Record
+    anchor: str
+    tiles: list[Tile]
+    differences: charts.Figure | None
+    trade_offs: list[charts.Figure]
+    right_and_wrong: charts.Figure | None
+    calibration: charts.Figure | None
+    learning: list[charts.Figure]
+    terms: list[Markup]
+    columns: list[Column]
+    rows: list[Row]
+    metrics: list[tuple[str, list[str]]]
+    class_arms: list[Arm]
+    classes: list[ClassRow]
+    partings: list[Parting]
+    parting_groups: list[tuple[str, str, int]]  # class, words, rows
+    knobs: list[tuple[str, str]]
+    links: dict[str, str]
+
+
+def section(record: Record, anchor: str) -> Section:
+    arms = [arm for arm in record.arms if any(run.per_class for run in arm.runs)]
+    partings = [_parting(row, record) for row in record.disagreements[:SHOWN_DISAGREEMENTS]]
+    groups = Counter((p.right, p.who) for p in sorted(partings, key=lambda p: _ORDER.index(p.right)))
+    return Section(
+        record=record,
+        anchor=anchor,
+        tiles=list(_tiles(record)),
+        differences=charts.differences(record),
+        trade_offs=charts.trade_offs([record]),
+        right_and_wrong=charts.right_and_wrong(record),
+        calibration=charts.calibration(record),
+        learning=[figure for figure in (charts.learning(record), charts.loss(record)) if figure],
+        terms=charts.loss_terms(record),
+        columns=columns([record]),
+        rows=arm_rows([record]),
+        metrics=_metrics(record),
+        class_arms=arms,
+        classes=_classes(record, arms),
+        partings=partings,
+        parting_groups=[(right, who, rows) for (right, who), rows in groups.items()],
+        knobs=list(flat(record.knobs)),
+        links={c.text: url for c in record.citations if (url := _link(c.bibtex))},
+    )
+
+
+def arm_rows(records: Sequence[Record]) -> list[Row]:
+    shown = columns(records)
+    rows = []
+    for record in records:
+        tone = charts.tones(record)
+        for arm in record.arms:
+            rows.append(Row(record, arm, svg.swatch(tone[arm.name]), [column.cell(record, arm) for column in shown]))
+    return rows
+
+
+def _tiles(record: Record) -> Iterator[Tile]:
+    """Quality, latency, size, agreement; each beside the teacher's where there is one."""
+    subject, teacher = subject_of(record), teacher_of(record)
+    if subject is None:
+        return
+    other = teacher if teacher is not subject else None
+    mine, theirs = quality(subject, record.metric), quality(other, record.metric) if other else None
+    if mine:
+        value = n.score_with_sd(record.metric, mine.mean, mine.sd)
+        note = f"teacher {n.score(record.metric, theirs.mean)}" if theirs else n.plural(len(subject.runs), "seed")
+        share = theirs and theirs.mean > 0 and not n.lower_is_better(record.metric)
+        yield Tile(
+            n.metric_name(record.metric), value, note, _bar(mine.mean, theirs.mean) if theirs and share else None
+        )
+    if subject.speed:
+        value, ours = n.milliseconds(subject.speed.p50_ms), subject.speed.p50_ms
+        before = other.speed.p50_ms if other and other.speed else None
+        note = f"teacher {n.milliseconds(before)}" if before else f"p95 {n.milliseconds(subject.speed.p95_ms)}"
+        yield Tile("per sentence, median", value, note, _bar(ours, before) if before else None)
+    if subject.size:
+        bytes_, whole = subject.size.bytes_on_disk, other.size.bytes_on_disk if other and other.size else None
+        note = f"teacher {n.megabytes(whole)}" if whole else f"{n.millions(subject.size.parameters)} parameters"
+        yield Tile("on disk", n.megabytes(bytes_), note, _bar(bytes_, whole) if whole else None)
+    agree = agreement(subject)
+    if agree and other:
+        regress = record.task.kind == "regress"
+        value = n.score("pearson" if regress else "agreement", agree.mean)
+        yield Tile(
+            "agreement", value, "correlation with the teacher" if regress else "same answer as the teacher", agree.mean
+        )
+
+
+def _bar(mine: float, whole: float) -> float:
+    return max(0.0, min(1.0, mine / whole))
+
+
+def _metrics(record: Record) -> list[tuple[str, list[str]]]:
+    """Every metric for every arm, the primary one first."""
+    names = dict.fromkeys([record.metric, *(m for arm in record.arms for run in arm.runs for m in run.quality)])
+    table = []
+    for name in names:
+        found = [quality(arm, name) for arm in record.arms]
+        if any(found):
+            cells = [n.score_with_sd(name, s.mean, s.sd) if s else n.NOTHING for s in found]
+            table.append((n.metric_name(name), cells))
+    return table
+
+
+def _classes(record: Record, arms: Sequence[Arm]) -> list[ClassRow]:
+    subject, teacher = subject_of(record), teacher_of(record)
+    rows = {score.label: score.rows for arm in arms for run in arm.runs for score in run.per_class}
+    table = []
+    for label, count in rows.items():
+        f1 = {arm.name: spread(arm, lambda run, at=label: _f1(run.per_class, at)) for arm in arms}  # type: ignore[misc]
+        mine = f1.get(subject.name) if subject else None
+        theirs = f1.get(teacher.name) if teacher and teacher is not subject else None
+        scores = [n.percent(found.mean if found else None) for found in f1.values()]
+        table.append(ClassRow(label, count, scores, mine.mean - theirs.mean if mine and theirs else None))
+    return table
+
+
+def _f1(scores: Sequence[Any], label: str) -> float | None:
+    return next((score.f1 for score in scores if score.label == label), None)
+
+
+def _parting(row: Disagreement, record: Record) -> Parting:
+    right = _who_is_right(row, record.task.kind == "regress")
+    who = {"teacher": "teacher right", "student": "student right", "neither": "neither right", "": "no label"}[right]
+    if record.task.kind == "regress":
+        who = who.replace("right", "closer")
+    return Parting(row, right or "unknown", who, len(row.text) + len(row.pair) > LONG_TEXT)
+
+
+def _who_is_right(row: Disagreement, regress: bool) -> str:
+    if not row.label:
+        return ""
+    if regress:
+        try:
+            gold, teacher, student = float(row.label), float(row.teacher), float(row.student)
+        except ValueError:
+            return ""
+        return "teacher" if abs(teacher - gold) < abs(student - gold) else "student"
+    return {row.teacher: "teacher", row.student: "student"}.get(row.label, "neither")
+
+
+def flat(knobs: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The knobs under the dotted names that flags use."""
+    for name, value in knobs.items():
+        if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+            value = {str(i): item for i, item in enumerate(value)}
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", _written(value)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None or value == "" or value == [] or value == {}:
+        return n.NOTHING
+    return ", ".join(map(_written, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _link(bibtex: str) -> str:
+    found = re.search(r"url\s*=\s*[{\"](https?://[^}\"\s]+)", bibtex)
+    return found[1] if found else ""

@@ -1,0 +1,188 @@
+"""What a Record amounts to, in numbers and sentences. Every number is computed from the arms."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from limbeck.core.record import Arm, Record, SeedResult
+from limbeck.report import numbers as n
+
+FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One figure over the seeds of an arm."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.values)
+
+    @property
+    def sd(self) -> float | None:
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+def spread(arm: Arm, value: Callable[[SeedResult], float | None]) -> Spread | None:
+    """The figure over the seeds that have it; None when none has."""
+    values = tuple(v for run in arm.runs if (v := value(run)) is not None and math.isfinite(v))
+    return Spread(values) if values else None
+
+
+def quality(arm: Arm, metric: str) -> Spread | None:
+    return spread(arm, lambda run: run.quality.get(metric))
+
+
+def agreement(arm: Arm) -> Spread | None:
+    return spread(arm, lambda run: run.fidelity.agreement if run.fidelity else None)
+
+
+def seconds(arm: Arm) -> Spread | None:
+    return spread(arm, lambda run: run.seconds or None)
+
+
+def of_role(record: Record, *roles: str) -> Arm | None:
+    return next((arm for arm in record.arms if arm.role in roles), None)
+
+
+def teacher_of(record: Record) -> Arm | None:
+    return of_role(record, "teacher")
+
+
+def subject_of(record: Record) -> Arm | None:
+    """The arm that the record is about: the student, or the model that was trained or measured."""
+    return of_role(record, "student") or of_role(record, "model", "baseline") or teacher_of(record)
+
+
+def is_pair(record: Record) -> bool:
+    """Whether the record sets a model beside its teacher."""
+    teacher, subject = teacher_of(record), subject_of(record)
+    return teacher is not None and subject is not None and subject is not teacher
+
+
+def test_rows(record: Record) -> int:
+    split = record.data.splits.get("test") or record.data.splits.get("dev")
+    return (split.labelled or split.rows) if split else 0
+
+
+def headline(record: Record) -> str:
+    """One sentence: what was kept and at what cost, or what was measured."""
+    subject, teacher = subject_of(record), teacher_of(record)
+    if subject is None:
+        return f"{record.name} holds no models."
+    if teacher is not None and subject is not teacher:
+        return f"{_kept(record, subject, teacher)}{_cost(subject, teacher)}."
+    if len(record.arms) > 1:
+        return f"{record.name}: {n.plural(len(record.arms), 'model')} side by side."
+    return f"{_reached(record, subject)}."
+
+
+def _kept(record: Record, student: Arm, teacher: Arm) -> str:
+    who, name = _subject(student, teacher), n.metric_name(record.metric)
+    mine, theirs = quality(student, record.metric), quality(teacher, record.metric)
+    if mine is None or theirs is None:
+        agree = agreement(student)
+        if agree is None:
+            return (
+                f"{who} was not scored against its teacher, and runs"
+                if _cost(student, teacher)
+                else f"{who} was not scored"
+            )
+        if record.task.kind == "regress":
+            return f"{who}’s answers correlate {agree.mean:.3f} with the teacher’s"
+        return f"{who} gives the teacher’s answer on {n.percent(agree.mean)} of the test rows"
+    ours, other = n.score(record.metric, mine.mean), n.score(record.metric, theirs.mean)
+    if ours == other:
+        return f"{who} matches the teacher’s {name} of {other}"
+    if n.lower_is_better(record.metric) or not 0 < mine.mean < theirs.mean:
+        return f"{who} reaches {_article(name)}{name} of {ours} against the teacher’s {other}"
+    kept = math.floor(1000 * mine.mean / theirs.mean) / 10  # downwards: below the teacher is never "100 %"
+    return f"{who} keeps {kept:.1f}{n.GAP}% of the teacher’s {name}"
+
+
+def _article(name: str) -> str:
+    return "an " if name[0] in "aeiouF" else "a "
+
+
+def _subject(student: Arm, teacher: Arm) -> str:
+    fewer = student.shape and teacher.shape and student.shape.layers != teacher.shape.layers
+    return f"The {student.shape.layers}-layer student" if fewer and student.shape else "The student"
+
+
+def _cost(student: Arm, teacher: Arm) -> str:
+    costs: list[tuple[float, str]] = []
+    if student.speed and teacher.speed and teacher.speed.p50_ms:
+        costs.append((student.speed.p50_ms / teacher.speed.p50_ms, "the time per sentence"))
+    if student.size and teacher.size and teacher.size.bytes_on_disk:
+        costs.append((student.size.bytes_on_disk / teacher.size.bytes_on_disk, "the bytes"))
+    same = [what.replace("the", "the same", 1) for value, what in costs if 0.995 <= value < 1.05]
+    less = [f"{n.ratio(value)} {what}" for value, what in costs if value < 0.995] + same
+    more = [f"{n.ratio(value)} {what}" for value, what in costs if value >= 1.05]
+    text = f" at {' and '.join(less)}" if less else ""
+    return text + (f"{' but' if less else ', but at'} {' and '.join(more)}" if more else "")
+
+
+def _reached(record: Record, arm: Arm) -> str:
+    reached, speed, rows = quality(arm, record.metric), arm.speed, test_rows(record)
+    if reached is not None:
+        name = n.metric_name(record.metric)
+        on = f" on {n.plural(rows, 'row')}" if rows else ""
+        over = f", the mean of {len(arm.runs)} seeds" if len(arm.runs) > 1 else ""
+        return f"{arm.title} reaches {_article(name)}{name} of {n.score(record.metric, reached.mean)}{on}{over}"
+    if speed is not None:
+        batches = f"{n.figure(speed.sentences_per_second)} sentences a second in batches of {speed.batch}"
+        return f"{arm.title} answers one sentence in {n.milliseconds(speed.p50_ms)}, and {batches}"
+    return f"{arm.title} was opened, and nothing was measured"
+
+
+def verdict(record: Record) -> str:
+    """The honest sentence of the first comparison."""
+    if record.comparisons:
+        return record.comparisons[0].sentence
+    if not is_pair(record):
+        return ""
+    if of_role(record, "baseline") is None:
+        return "No student was trained without the teacher, so whether distillation helped is not known."
+    return "Student and baseline were not compared on labelled rows, so whether distillation helped is not known."
+
+
+def caveats(record: Record) -> list[str]:
+    """What a reader must know before believing the headline."""
+    return [sentence for sentence in _caveats(record) if sentence]
+
+
+def _caveats(record: Record) -> Iterable[str]:
+    subject = subject_of(record)
+    if subject is None:
+        return
+    scored, rows = quality(subject, record.metric), test_rows(record)
+    if record.kind in ("distill", "train") and len(subject.runs) == 1:
+        yield "One seed: how far chance moved the result is not known. Run with --seeds 3 to find out."
+    if scored is None and record.kind != "bench":
+        yield f"No {n.metric_name(record.metric)}: the test rows carry no labels."
+    if scored is not None and 0 < rows < FEW_ROWS and record.metric == "accuracy":
+        error = 1.96 * math.sqrt(max(0.0, scored.mean * (1 - scored.mean)) / rows)
+        yield (
+            f"{n.plural(rows, 'test row')}: an accuracy of {n.percent(scored.mean)} on so few "
+            f"is uncertain by ±{100 * error:.1f} points (95{n.GAP}% sampling error)."
+        )
+    if all(arm.speed is None for arm in record.arms):
+        yield "Speed was not measured."
+    elif is_pair(record) and any(arm.speed is None for arm in (subject, teacher_of(record)) if arm):
+        yield "Speed was measured for only one of student and teacher, so there is no ratio."
+
+
+def speed_conditions(record: Record) -> str:
+    """How the milliseconds were taken."""
+    speeds = [arm.speed for arm in record.arms if arm.speed]
+    ways = dict.fromkeys(
+        f"{s.engine}, {n.plural(s.threads, 'thread')}, one text at a time, {n.plural(s.rounds, 'round')}; "
+        f"throughput in batches of {s.batch}"
+        for s in speeds
+    )
+    return "; or ".join(ways)

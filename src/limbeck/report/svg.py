@@ -1,0 +1,337 @@
+"""Small charts as SVG text: scales, axes, points, lines, bars, intervals. Pure functions of numbers.
+
+Colours are classes (`tone-student` …) that the page's style sheet gives for light and dark. A mark's `title` is its
+tooltip.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from limbeck.report.labels import Box, Label, place, text_width
+
+FONT = 12.0  # the page draws charts at their natural size, so this is what a person sees
+
+
+@dataclass(frozen=True)
+class Size:
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps a value to a pixel, straight or by its logarithm."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        low, high, at = (math.log(v) if self.log else v for v in (self.low, self.high, value))
+        return self.start + (at - low) / (high - low) * (self.end - self.start)
+
+    def ticks(self, count: int = 5) -> list[float]:
+        return log_ticks(self.low, self.high) if self.log else nice_ticks(self.low, self.high, count)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A mean with its seeds. `chain` joins points that belong together by a thin line."""
+
+    x: float
+    y: float
+    tone: str
+    label: str = ""
+    tip: str = ""
+    seeds: tuple[float, ...] = ()
+    sd: float | None = None
+    chain: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    points: tuple[tuple[float, float], ...]
+    tone: str
+    faint: bool = False
+    tip: str = ""
+    ring: tuple[float, float] | None = None  # a point worth a mark of its own
+
+
+@dataclass(frozen=True)
+class Level:
+    """A horizontal dashed line with its name."""
+
+    y: float
+    label: str
+    tone: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    label: str
+    value: float
+    text: str
+    tone: str
+
+
+@dataclass(frozen=True)
+class Interval:
+    label: str
+    middle: float
+    low: float
+    high: float
+    text: str
+    tone: str
+
+
+def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round numbers inside [low, high]: steps of 1, 2, 2.5 or 5 times a power of ten, about `count` of them."""
+    rough = (high - low) / max(1, count)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * nice for nice in (1, 2, 2.5, 5, 10) if power * nice >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 12) + 0.0 for i in range(first, last + 1)]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [nice * 10.0**power for power in powers for nice in (1, 2, 5)]
+    return [tick for tick in ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """The ticks with as many decimals as tell them apart, the same for all."""
+    for digits in range(7):
+        if all(abs(round(tick, digits) - tick) < 1e-9 * max(1.0, abs(tick)) for tick in ticks):
+            break
+    return [f"{tick:,.{digits}f}".replace("-", "\u2212") for tick in ticks]
+
+
+def padded(values: Iterable[float], share: float = 0.12, least: float = 1e-6) -> tuple[float, float]:
+    """A range that holds the values with air around them, also when there is only one."""
+    values = list(values)
+    low, high = min(values), max(values)
+    air = max((high - low) * share, abs(high) * 0.02 if high == low else 0.0, least)
+    return low - air, high + air
+
+
+def from_zero(values: Iterable[float]) -> tuple[float, float, bool]:
+    """Low, high and whether to use logarithms: lengths compare truly from zero, unless they differ 20-fold."""
+    values = [value for value in values if value > 0] or [1.0]
+    if max(values) > 20 * min(values):
+        return min(values) / 1.6, max(values) * 1.6, True
+    return 0.0, max(values) * 1.12, False
+
+
+def element(tag: str, body: str = "", **attributes: object) -> str:
+    given = "".join(f' {name.strip("_").replace("_", "-")}="{_text(value)}"' for name, value in attributes.items())
+    return f"<{tag}{given}>{body}</{tag}>"
+
+
+def _text(value: object) -> str:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(escape(str(value)))
+
+
+def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "tick") -> str:
+    return element("text", str(escape(words)), x=x, y=y, text_anchor=anchor, class_=kind)
+
+
+def picture(parts: Iterable[str], size: Size, title: str) -> Markup:
+    """The drawing with its accessible name."""
+    body = element("title", str(escape(title))) + "".join(parts)
+    box = f"0 0 {size.width:g} {size.height:g}"
+    return Markup(element("svg", body, viewBox=box, width=size.width, height=size.height, role="img", aria_label=title))
+
+
+def mark(x: float, y: float, tone: str, tip: str = "", radius: float = 5.5) -> str:
+    """The solid marker of a mean; each tone has a shape of its own, so that colour is not the only sign."""
+    title = element("title", str(escape(tip))) if tip else ""
+    name = f"mark tone-{tone}"
+    if tone == "teacher":
+        return element("circle", title, cx=x, cy=y, r=radius, class_=name)
+    if tone in ("baseline", "other-2"):
+        return element("rect", title, x=x - radius, y=y - radius, width=2 * radius, height=2 * radius, class_=name)
+    turn = (
+        ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0))
+        if tone in ("student", "other-3")
+        else ((0, -1.2), (1.2, 1), (-1.2, 1))
+    )
+    corners = " ".join(f"{x + radius * dx:.1f},{y + radius * dy:.1f}" for dx, dy in turn)
+    return element("polygon", title, points=corners, class_=name)
+
+
+def swatch(tone: str) -> Markup:
+    """A marker for a legend."""
+    drawn = mark(7.0, 7.0, tone, radius=4.2)
+    return Markup(element("svg", drawn, viewBox="0 0 14 14", width=14, height=14, aria_hidden="true", class_="swatch"))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The plotting area and its two scales."""
+
+    x: Scale
+    y: Scale
+    parts: tuple[str, ...]
+
+    @property
+    def box(self) -> Box:
+        return Box(self.x.start, self.y.end, self.x.end, self.y.start)
+
+
+def frame(
+    size: Size, xs: tuple[float, float, bool], ys: tuple[float, float], x_title: str, y_title: str, whole: bool = False
+) -> Frame:
+    """Axes: the vertical one is named above itself, where the name needs no turning."""
+    y_ticks = nice_ticks(*ys, int(size.height / 48))
+    y_texts = tick_texts(y_ticks)
+    left = max(text_width(label, FONT) for label in y_texts) + 10
+    x = Scale(xs[0], xs[1], left, size.width - 8, xs[2])
+    y = Scale(ys[0], ys[1], size.height - 42, 26)
+    parts = [text(0, 11, y_title, kind="axis"), text(x.end, size.height - 6, x_title, "end", "axis")]
+    for tick, label in zip(y_ticks, y_texts, strict=True):
+        parts.append(element("line", x1=x.start, x2=x.end, y1=y(tick), y2=y(tick), class_="grid"))
+        parts.append(text(left - 8, y(tick) + 4, label, "end"))
+    x_ticks = x.ticks(max(2, int(size.width / 90)))
+    if whole:
+        x_ticks = [tick for tick in x_ticks if tick == int(tick)]
+    for tick, label in zip(x_ticks, tick_texts(x_ticks), strict=True):
+        parts.append(element("line", x1=x(tick), x2=x(tick), y1=y.start, y2=y.start + 4, class_="rule"))
+        parts.append(text(x(tick), y.start + 18, label, "middle"))
+    parts.append(element("line", x1=x.start, x2=x.end, y1=y.start, y2=y.start, class_="rule"))
+    return Frame(x, y, tuple(parts))
+
+
+def dodge(pixels: Sequence[float], near: float = 10.0) -> list[float]:
+    """Sets marks that share an x side by side, each `near` from the next, in the order of their values."""
+    order = sorted(range(len(pixels)), key=lambda i: pixels[i])
+    groups: list[list[int]] = []
+    for i in order:
+        if groups and pixels[i] - pixels[groups[-1][0]] < near:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    moved = list(pixels)
+    for group in groups:
+        centre = sum(pixels[i] for i in group) / len(group)
+        for position, i in enumerate(group if len(group) > 1 else []):
+            moved[i] = centre + near * (position - (len(group) - 1) / 2)
+    return moved
+
+
+def scatter(points: Sequence[Point], x_title: str, y_title: str, size: Size, title: str, apart: bool = True) -> Markup:
+    """Every mean a marker, every seed a faint dot beside it, one standard deviation up and down as a whisker."""
+    heights = [y for p in points for y in (p.y, *p.seeds, p.y + (p.sd or 0), p.y - (p.sd or 0))]
+    plot = frame(size, from_zero(p.x for p in points), padded(heights, 0.16), x_title, y_title)
+    pixels = [plot.x(p.x) for p in points]
+    xs = dodge(pixels) if apart else pixels
+    under, over, taken, labels = _chains(points, xs, plot), [], [], []
+    for p, x in zip(points, xs, strict=True):
+        y = plot.y(p.y)
+        top, bottom = plot.y(p.y + (p.sd or 0)), plot.y(p.y - (p.sd or 0))
+        if p.sd:
+            under.append(element("path", d=_whisker(x, top, bottom), class_=f"whisker tone-{p.tone}"))
+        under += [element("circle", cx=x - 9, cy=plot.y(s), r=3, class_=f"seed tone-{p.tone}") for s in p.seeds]
+        over.append(mark(x, y, p.tone, p.tip))
+        taken.append(Box(x - (13 if p.seeds else 7), min(top, y - 7), x + 7, max(bottom, y + 7)))
+        if p.label:
+            labels.append(Label(x, y, p.label, p.tone))
+    drawn = [
+        text(at.x, at.y, at.label.text, at.anchor, f"name tone-{at.label.tone}")
+        for at in place(labels, taken, plot.box)
+    ]
+    return picture([*plot.parts, *under, *over, *drawn], size, title)
+
+
+def _whisker(x: float, top: float, bottom: float) -> str:
+    return f"M{x - 4:.1f} {top:.1f}h8M{x:.1f} {top:.1f}V{bottom:.1f}M{x - 4:.1f} {bottom:.1f}h8"
+
+
+def _chains(points: Sequence[Point], xs: Sequence[float], plot: Frame) -> list[str]:
+    chains: dict[str, list[str]] = {}
+    for p, x in zip(points, xs, strict=True):
+        if p.chain:
+            chains.setdefault(p.chain, []).append(f"{x:.1f},{plot.y(p.y):.1f}")
+    return [element("polyline", points=" ".join(path), class_="chain") for path in chains.values() if len(path) > 1]
+
+
+def line_chart(
+    lines: Sequence[Line],
+    levels: Sequence[Level],
+    x_title: str,
+    y_title: str,
+    size: Size,
+    title: str,
+    whole: bool = False,
+) -> Markup:
+    """Lines over steps or epochs; means are strong, single seeds faint."""
+    xs = [x for line in lines for x, _ in line.points]
+    heights = [y for line in lines for _, y in line.points] + [level.y for level in levels]
+    low, high = min(0.0, *xs), max(xs)
+    plot = frame(size, (low, high if high > low else low + 1, False), padded(heights), x_title, y_title, whole)
+    parts = list(plot.parts)
+    for level in levels:
+        y = plot.y(level.y)
+        parts.append(element("line", x1=plot.x.start, x2=plot.x.end, y1=y, y2=y, class_=f"level tone-{level.tone}"))
+        parts.append(text(plot.x.start + 4, y - 6, level.label, kind=f"name tone-{level.tone}"))
+    for line in sorted(lines, key=lambda line: not line.faint):
+        path = " ".join(f"{plot.x(x):.1f},{plot.y(y):.1f}" for x, y in line.points)
+        kind = f"{'faint' if line.faint else 'strong'} tone-{line.tone}"
+        parts.append(element("polyline", points=path, class_=f"line {kind}"))
+        if line.ring:
+            x, y = line.ring
+            tip = element("title", str(escape(line.tip))) if line.tip else ""
+            parts.append(
+                element("circle", tip, cx=plot.x(x), cy=plot.y(y), r=3.5, class_=f"mark ring tone-{line.tone}")
+            )
+    return picture(parts, size, title)
+
+
+def bars(groups: Sequence[tuple[str, Sequence[Bar]]], top: float, width: float, title: str) -> Markup:
+    """Horizontal bars in named groups; each bar carries its name above and its value at its end."""
+    parts: list[str] = []
+    room = max(text_width(bar.text, FONT) for _, group in groups for bar in group) + 8
+    y = 0.0
+    for name, group in groups:
+        if name:
+            parts.append(text(0, y + 12, name, kind="axis"))
+            y += 22
+        for bar in group:
+            length = max(1.0, (width - room) * bar.value / top)
+            parts.append(text(0, y + 11, bar.label))
+            parts.append(element("rect", x=0, y=y + 17, width=width - room, height=8, rx=1, class_="track"))
+            parts.append(element("rect", x=0, y=y + 17, width=length, height=8, rx=1, class_=f"bar tone-{bar.tone}"))
+            parts.append(text(width, y + 25, bar.text, "end", "value"))
+            y += 36
+        y += 10
+    return picture(parts, Size(width, y - 10), title)
+
+
+def intervals(rows: Sequence[Interval], x_title: str, width: float, title: str) -> Markup:
+    """Differences with their intervals, and the zero they must clear to mean something."""
+    low, high = padded([0.0, *(v for row in rows for v in (row.low, row.high))], 0.08)
+    tall = 60.0
+    size = Size(width, tall * len(rows) + 42)
+    x = Scale(low, high, 4, width - 4)
+    ticks = nice_ticks(low, high, max(2, int(width / 90)))
+    floor = size.height - 40
+    parts = [text(x.end, size.height - 4, x_title, "end", "axis")]
+    for tick, label in zip(ticks, tick_texts(ticks), strict=True):
+        parts.append(element("line", x1=x(tick), x2=x(tick), y1=22.0, y2=floor, class_="zero" if tick == 0 else "grid"))
+        parts.append(text(min(max(x(tick), 10), width - 10), floor + 16, label, "middle"))
+    for i, row in enumerate(rows):
+        y = tall * i + 46
+        tip = element("title", str(escape(f"{row.label}\n{row.text}")))
+        half = text_width(row.text, FONT) / 2
+        parts.append(text(0, y - 35, row.label))
+        parts.append(text(min(max(x(row.middle), half), width - half), y - 11, row.text, "middle", "value halo"))
+        parts.append(element("line", x1=x(row.low), x2=x(row.high), y1=y, y2=y, class_=f"interval tone-{row.tone}"))
+        parts.append(element("circle", tip, cx=x(row.middle), cy=y, r=5.0, class_=f"mark tone-{row.tone}"))
+    return picture(parts, size, title)

@@ -1,0 +1,141 @@
+"""What a model folder must hold before it is worth opening: a config, whole weights, a tokenizer."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from limbeck.core.errors import ModelError
+
+_AGAIN = "copy or download the model again"
+_WEIGHTS = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin")
+_TOKENIZERS = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "spm.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+)
+_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.py"]
+
+
+def find_folder(where: str | Path) -> Path:
+    """The folder at `where`, or the local copy of the hub model of that name. Its files are checked."""
+    folder = Path(where).expanduser()
+    if folder.exists():
+        if not folder.is_dir():
+            raise ModelError(f"{folder} is a file, not a model folder", "give the folder that holds its config.json")
+    elif _looks_like_path(str(where)):
+        raise ModelError(f"there is no model folder {where}", _closest(folder))
+    else:
+        folder = _from_hub(str(where), folder)
+    check_folder(folder)
+    return folder
+
+
+def check_folder(folder: Path) -> None:
+    """Refuses a folder that is not a model, or whose files are damaged, naming the file."""
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder} is not a model folder: it has no config.json", _nested(folder))
+    if not isinstance(_json(folder / "config.json"), dict):
+        raise ModelError(f"{folder / 'config.json'} is not a model config", _AGAIN)
+    for file in _weight_files(folder):
+        _check_safetensors(file)
+    if not any((folder / name).is_file() for name in _TOKENIZERS):
+        raise ModelError(
+            f"{folder} has no tokenizer files (tokenizer.json or a vocabulary)",
+            "save the tokenizer beside the model: tokenizer.save_pretrained(folder)",
+        )
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    if (folder / _WEIGHTS).is_file():
+        return [folder / _WEIGHTS]
+    if (folder / _INDEX).is_file():
+        index = _json(folder / _INDEX)
+        shards = index.get("weight_map", {}) if isinstance(index, dict) else {}
+        if not shards:
+            raise ModelError(f"{folder / _INDEX} names no weight files", _AGAIN)
+        return [folder / name for name in sorted(set(shards.values()))]
+    if pickled := [name for name in _PICKLES if (folder / name).is_file()]:
+        raise ModelError(
+            f"{folder / pickled[0]} is a pickle, which can run any code when opened",
+            "if you trust its source, convert it once: AutoModelForSequenceClassification.from_pretrained(folder)"
+            ".save_pretrained(folder)",
+        )
+    raise ModelError(f"{folder} has no weights ({_WEIGHTS})", _AGAIN)
+
+
+def _check_safetensors(file: Path) -> None:
+    """The header says where the last tensor ends; a file that is shorter or longer was cut off or mixed up."""
+    if not file.is_file():
+        raise ModelError(f"the weight file {file} is missing", _AGAIN)
+    size = file.stat().st_size
+    if size == 0:
+        raise ModelError(f"{file} is empty (0 bytes)", _AGAIN)
+    with file.open("rb") as opened:
+        start = opened.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
+        if length > size - 8:
+            raise ModelError(f"{file} is cut off or not a safetensors file ({size:,} bytes)", _AGAIN)
+        try:
+            header = json.loads(opened.read(length))
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ModelError(f"{file} is damaged: its header cannot be read", _AGAIN) from None
+    expected = 8 + length + max(ends, default=0)
+    if size != expected:
+        raise ModelError(f"{file} is cut off: {size:,} bytes of {expected:,}", _AGAIN)
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        raise ModelError(f"{file} is damaged: it is not JSON", _AGAIN) from None
+
+
+def _looks_like_path(where: str) -> bool:
+    return where.startswith((".", "/", "~")) or where.count("/") > 1 or "\\" in where
+
+
+def _closest(folder: Path) -> str:
+    """A sibling with a similar name, if there is one."""
+    siblings = [entry.name for entry in folder.parent.iterdir() if entry.is_dir()] if folder.parent.is_dir() else []
+    close = difflib.get_close_matches(folder.name, siblings, n=1)
+    return f"did you mean {folder.parent / close[0]}?" if close else "check the path; it is a folder with a config.json"
+
+
+def _nested(folder: Path) -> str:
+    """People often give the folder above the model."""
+    inner = sorted(path.parent for path in folder.glob("*/config.json"))
+    return f"did you mean {inner[0]}?" if inner else "give the folder that save_pretrained wrote"
+
+
+def _from_hub(name: str, folder: Path) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
+
+    similar = _closest(folder)
+    try:
+        return Path(snapshot_download(name, allow_patterns=_HUB_FILES, ignore_patterns=["*/*"]))
+    except HFValidationError:
+        raise ModelError(f"there is no model folder {name}, and no hub model can have that name", similar) from None
+    except GatedRepoError:
+        raise ModelError(
+            f"the hub model {name} asks for an agreement first", "accept it on its page, then log in"
+        ) from None
+    except RepositoryNotFoundError:
+        raise ModelError(f"there is no model folder {name}, and no hub model of that name", similar) from None
+    except (HfHubHTTPError, OSError):
+        offline = similar if similar.startswith("did you mean") else "connect, or give the path of a local model folder"
+        raise ModelError(
+            f"there is no folder {name}, and the hub cannot be reached for a model of that name", offline
+        ) from None

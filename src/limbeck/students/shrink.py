@@ -1,0 +1,190 @@
+"""A smaller student cut from its teacher: fewer layers, fewer or smaller heads, a narrower hidden or feed-forward size.
+
+Which weights the student starts from:
+
+- A student layer takes the weights of the teacher layer it is mapped to. Embeddings, pooler and classification head
+  come from the teacher too.
+- A narrower axis keeps a subset of the teacher's coordinates, and the same subset everywhere in the residual stream, so
+  that what is kept still fits together: whole heads, evenly spaced; in a smaller head, evenly spaced places that keep
+  rotary pairs; in the feed-forward, per layer, the neurons with the largest product of incoming and outgoing norms.
+- Nothing is rescaled. What has the teacher's shape is copied bit for bit; what has no counterpart in the teacher is
+  freshly initialised from torch's current seed and listed.
+
+In these encoders hidden = heads × head_size, so the three move together:
+
+- `heads` alone keeps the head size, `head_size` alone keeps the heads; hidden follows.
+- `hidden` alone keeps the head size if that divides it, else the number of heads if that divides it.
+- Two of the three fix the third; all three must agree. Fewer heads at the same hidden size merges neighbouring heads.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from limbeck.core.errors import KnobError, ModelError
+from limbeck.core.knob import Settings, knob
+from limbeck.students.places import spread
+from limbeck.students.sizes import Sizes, resized, sizes_of
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+_SANH_2019 = "Sanh et al. 2019 (DistilBERT) keeps every other layer"
+_KEEP_REMEDY = "use spread, first, last, every-2 (or another number), or layer numbers like 0,2,5"
+
+
+class Shrink(Settings):
+    """The student's sizes. 0 means: as the teacher."""
+
+    layers: int = knob(
+        0, "layers of the student; 0 keeps the teacher's (a run chooses half)", source=_SANH_2019, at_least=0
+    )
+    keep: str = knob(
+        "spread",
+        "which of the teacher's layers: spread (evenly, first and last included), first, last, every-2, or 0,2,5",
+        source=_SANH_2019,
+    )
+    heads: int = knob(
+        0, "attention heads; hidden shrinks with them unless hidden is given; 0: as the teacher", at_least=0
+    )
+    head_size: int = knob(0, "width of one head; hidden = heads × head_size; 0: as the teacher", at_least=0)
+    hidden: int = knob(0, "width of the residual stream; drops heads if it can, else narrows them", at_least=0)
+    feed_forward: int = knob(0, "neurons of each feed-forward block, the strongest are kept; 0: all", at_least=0)
+
+    def sizes(self, teacher: Sizes) -> Sizes:
+        """The student's sizes, or a KnobError that says which knob does not fit."""
+        layers = len(kept_layers(self.keep, teacher.layers, self.layers))
+        heads, hidden = _width(self, teacher)
+        feed_forward = self.feed_forward or teacher.feed_forward
+        for name, asked, most in (
+            ("hidden size", hidden, teacher.hidden),
+            ("number of heads", heads, teacher.heads),
+            ("feed-forward size", feed_forward, teacher.feed_forward),
+        ):
+            if asked > most:
+                raise KnobError(
+                    f"the student's {name} would be {asked}, but the teacher has {most}",
+                    f"Shrink only makes smaller: ask for at most {most} (hidden = heads × head_size)",
+                )
+        return Sizes(layers=layers, hidden=hidden, heads=heads, feed_forward=feed_forward)
+
+    def build(self, teacher: PreTrainedModel) -> tuple[PreTrainedModel, Inheritance]:
+        """An untrained student, in eval mode, with the teacher's weights wherever shapes allow."""
+        from limbeck.students.axes import laid_out
+        from limbeck.students.inherit import inherit
+
+        before = sizes_of(teacher.config)
+        after = self.sizes(before)
+        kept = kept_layers(self.keep, before.layers, self.layers)
+        _check_architecture(teacher.config, before, after)
+        student = laid_out(teacher, resized(teacher.config, after, kept), teacher.device)
+        return student, inherit(student, teacher, kept)
+
+
+@dataclass
+class Inheritance:
+    """Where the student's weights came from. Counts are of named tensors."""
+
+    layers: list[int]  # the teacher layer of each student layer
+    whole: int = 0  # copied bit for bit
+    sliced: int = 0  # cut to the kept coordinates
+    fresh: list[str] = field(default_factory=list)  # newly initialised
+    dropped: list[str] = field(default_factory=list)  # of kept parts of the teacher, without a place in the student
+
+    def sentence(self) -> str:
+        parts = [f"{self.whole} tensors copied whole"]
+        parts += [f"{self.sliced} cut narrower"] if self.sliced else []
+        parts += [f"{len(self.fresh)} new ({_few(self.fresh)})"] if self.fresh else []
+        parts += [f"{len(self.dropped)} of the teacher's left out ({_few(self.dropped)})"] if self.dropped else []
+        return f"The student starts from teacher layers {', '.join(map(str, self.layers))}: {', '.join(parts)}."
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
+
+def kept_layers(rule: str, teacher_layers: int, layers: int = 0) -> list[int]:
+    """The teacher layers a student keeps, counted from 0. `layers` 0 leaves the number to the rule."""
+    if layers > teacher_layers:
+        raise KnobError(
+            f"knob 'layers' is {layers}, but the teacher has {teacher_layers} layers",
+            f"ask for 1 to {teacher_layers}; Shrink only makes smaller",
+        )
+    count = layers or teacher_layers
+    if rule == "spread":
+        return spread(teacher_layers, count)
+    if rule == "first":
+        return list(range(count))
+    if rule == "last":
+        return list(range(teacher_layers - count, teacher_layers))
+    kept = _named_layers(rule, teacher_layers)
+    if layers not in (0, len(kept)):
+        raise KnobError(
+            f"knob 'keep' is '{rule}', which keeps {len(kept)} layers, but knob 'layers' is {layers}",
+            f"leave layers out, set it to {len(kept)}, or use keep = spread",
+        )
+    return kept
+
+
+def _named_layers(rule: str, teacher_layers: int) -> list[int]:
+    if every := re.fullmatch(r"every-(\d+)", rule):
+        if not 1 <= int(every[1]) <= teacher_layers:
+            raise KnobError(f"knob 'keep' is '{rule}', but the teacher has {teacher_layers} layers", _KEEP_REMEDY)
+        return list(range(0, teacher_layers, int(every[1])))
+    if not re.fullmatch(r"\d+( *, *\d+)*", rule.strip()):
+        raise KnobError(f"knob 'keep' cannot be '{rule}'", _KEEP_REMEDY)
+    kept = [int(number) for number in rule.split(",")]
+    if kept != sorted(set(kept)) or kept[-1] >= teacher_layers:
+        raise KnobError(
+            f"knob 'keep' names layers {rule}, but the teacher's are 0 to {teacher_layers - 1}",
+            "give each layer once, in ascending order, counted from 0",
+        )
+    return kept
+
+
+def _width(asked: Shrink, teacher: Sizes) -> tuple[int, int]:
+    """Heads and hidden size of the student, by hidden = heads × head_size."""
+    heads, head_size, hidden = asked.heads, asked.head_size, asked.hidden
+    if not hidden:
+        heads = heads or teacher.heads
+        return heads, heads * (head_size or teacher.head_size)
+    if not heads and not head_size:
+        if hidden % teacher.head_size == 0:
+            return hidden // teacher.head_size, hidden
+        heads = teacher.heads
+    elif not heads:
+        heads = max(1, hidden // head_size)
+    head_size = head_size or hidden // heads
+    if heads * head_size != hidden:
+        raise KnobError(
+            f"a hidden size of {hidden} does not divide into {heads} heads"
+            + (f" of {head_size}" if asked.head_size else ""),
+            _width_remedy(asked, teacher),
+        )
+    return heads, hidden
+
+
+def _width_remedy(asked: Shrink, teacher: Sizes) -> str:
+    """The nearest hidden sizes that do divide."""
+    if asked.heads and asked.head_size:
+        return f"set hidden to {asked.heads * asked.head_size} (heads × head_size), or leave one of the three out"
+    steps = [asked.heads or asked.head_size] if asked.heads or asked.head_size else [teacher.head_size, teacher.heads]
+    valid = {size for step in steps for size in range(step, teacher.hidden + 1, step)}
+    nearest = sorted(sorted(valid, key=lambda size: abs(size - asked.hidden))[:4])
+    return f"the nearest hidden sizes that fit are {', '.join(map(str, nearest))}"
+
+
+def _check_architecture(config: PretrainedConfig, before: Sizes, after: Sizes) -> None:
+    if getattr(config, "rope_parameters", None) and after.head_size % 2:
+        raise KnobError(
+            f"a head of {after.head_size} coordinates does not work with the rotary positions of {config.model_type}",
+            "choose sizes that make hidden / heads an even number",
+        )
+    if 1 < getattr(config, "num_hidden_groups", 1) < before.layers != after.layers:
+        raise ModelError(
+            f"the teacher shares {config.num_hidden_groups} groups of weights among its {before.layers} layers, "
+            "so layers cannot be taken out one by one",
+            "leave layers at 0 and shrink the width, or use a teacher with one group",
+        )

@@ -1,0 +1,100 @@
+"""The five sizes of an encoder, read from and written to a transformers config of any family.
+
+transformers maps most family names to `num_hidden_layers`, `hidden_size` and `num_attention_heads` by itself
+(DistilBERT's `n_layers`, `dim`, `n_heads`). The feed-forward width has no common name, so it is looked up here, and so
+are the settings that silently repeat one of the sizes.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from limbeck.core.errors import ModelError
+from limbeck.core.record import Shape
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+_FEED_FORWARD_NAMES = ("intermediate_size", "hidden_dim", "d_inner", "n_inner", "ffn_dim", "encoder_ffn_dim", "d_ff")
+_MAIN_NAMES = {"layers": "num_hidden_layers", "hidden": "hidden_size", "heads": "num_attention_heads"}
+# Settings that repeat a size. One that equals the teacher's size follows it; one that differs is a choice and stays.
+_FOLLOWERS = {
+    "layers": ("num_hidden_groups",),
+    "hidden": ("embedding_size", "pooler_hidden_size"),
+    "heads": ("num_key_value_heads",),
+    "head_size": ("attention_head_size", "head_dim"),
+}
+_REMEDY = "use an encoder of the BERT kind (BERT, RoBERTa, DistilBERT, ELECTRA, MPNet, ALBERT, DeBERTa, ModernBERT)"
+_PER_LAYER_LISTS = ("layer_types",)  # one entry per layer: the kind of attention
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """hidden = heads × head_size, in every encoder family of transformers."""
+
+    layers: int
+    hidden: int
+    heads: int
+    feed_forward: int
+
+    @property
+    def head_size(self) -> int:
+        return self.hidden // self.heads
+
+
+def sizes_of(config: PretrainedConfig) -> Sizes:
+    feed_forward = _feed_forward_name(config)
+    lacking = [name for name in _MAIN_NAMES.values() if not isinstance(getattr(config, name, None), int)]
+    if lacking or not feed_forward:
+        raise ModelError(
+            f"the config of a {config.model_type} model does not say its {', '.join(lacking) or 'feed-forward size'}",
+            _REMEDY,
+        )
+    sizes = Sizes(
+        **{size: getattr(config, name) for size, name in _MAIN_NAMES.items()},
+        feed_forward=getattr(config, feed_forward),
+    )
+    if sizes.hidden % sizes.heads:
+        raise ModelError(
+            f"the hidden size {sizes.hidden} of this {config.model_type} is not a multiple of its {sizes.heads} heads",
+            "use a teacher whose heads divide its hidden size",
+        )
+    return sizes
+
+
+def resized(config: PretrainedConfig, sizes: Sizes, kept: Sequence[int]) -> PretrainedConfig:
+    """A copy of `config` with these sizes, whose layers are the `kept` ones of the original; all else unchanged."""
+    before = sizes_of(config)
+    config = copy.deepcopy(config)
+    for size, names in _FOLLOWERS.items():
+        for name in names:
+            if getattr(config, name, None) == getattr(before, size):
+                setattr(config, name, getattr(sizes, size))
+    try:
+        for size, name in _MAIN_NAMES.items():
+            setattr(config, name, getattr(sizes, size))
+    except (AttributeError, NotImplementedError):  # a size worked out from other settings
+        raise ModelError(f"the {name} of a {config.model_type} model cannot be set", _REMEDY) from None
+    setattr(config, _feed_forward_name(config), sizes.feed_forward)
+    for name in _PER_LAYER_LISTS:
+        if kinds := getattr(config, name, None):
+            setattr(config, name, [kinds[layer] for layer in kept])
+    return config
+
+
+def shape_of(model: PreTrainedModel) -> Shape:
+    sizes = sizes_of(model.config)
+    return Shape(
+        architecture=model.config.model_type,
+        layers=sizes.layers,
+        hidden=sizes.hidden,
+        heads=sizes.heads,
+        feed_forward=sizes.feed_forward,
+    )
+
+
+def _feed_forward_name(config: PretrainedConfig) -> str:
+    return next((name for name in _FEED_FORWARD_NAMES if isinstance(getattr(config, name, None), int)), "")

@@ -1,0 +1,1 @@
+"""Who is asked: a live network, or what it said before."""

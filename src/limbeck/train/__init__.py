@@ -1,0 +1,1 @@
+"""An optimiser and its steps."""

@@ -1,0 +1,234 @@
+"""The only training loop: a transformers.Trainer whose loss is an Objective.
+
+Three things differ from a plain Trainer. The order of examples depends on (seed, epoch) alone, so a run that resumes in the
+middle of an epoch sees what an unbroken one would. The loss of a step with several micro-batches divides by the rows of the
+whole step. A checkpoint counts only once it is complete.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    EarlyStoppingCallback,
+    EvalPrediction,
+    PreTrainedModel,
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+    set_seed,
+)
+from transformers.trainer_callback import PrinterCallback
+
+from limbeck.core.files import write_text
+from limbeck.core.objective import Objective, Rows, loss
+from limbeck.core.progress import Silent, Watcher
+from limbeck.core.record import CurvePoint
+from limbeck.core.task import Task
+from limbeck.core.teacher import Teacher
+from limbeck.core.trace import Trace
+from limbeck.data.bucket import Buckets
+from limbeck.data.encode import Collator, Encoded, to_batch
+from limbeck.students.open import quiet
+from limbeck.train.schedule import Schedule
+
+COMPLETE = "complete"  # written last into a checkpoint folder
+
+
+class Distiller(Trainer):
+    """A Trainer that asks a teacher. Callbacks, loggers and launchers of transformers work unchanged."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        objective: Objective,
+        teacher: Teacher,
+        task: Task,
+        schedule: Schedule,
+        train: Encoded,
+        dev: Encoded,
+        tokenizer: Any,
+        folder: Path,
+        seed: int,
+        score: Callable[[EvalPrediction], dict[str, float]],
+        callbacks: Sequence[TrainerCallback] = (),
+    ) -> None:
+        self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
+        self._terms: dict[str, Tensor] = {}
+        self._logged_step = 0
+        self._clock = MarkComplete()
+        super().__init__(
+            model=model,
+            args=_arguments(schedule, task, folder, seed, len(train)),
+            train_dataset=train,
+            eval_dataset=dev,
+            data_collator=Collator(tokenizer, task),
+            compute_metrics=score,
+            callbacks=[*_stopping(schedule), self._clock, *callbacks],
+        )
+        self.loss_is_scaled_for_ga = True
+        for noisy in (ProgressCallback, PrinterCallback):
+            self.remove_callback(noisy)
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Trains from the seed, whatever was drawn between building and training."""
+        set_seed(self.args.seed)
+        with quiet():
+            return super().train(*args, **kwargs)
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | None = None,
+    ) -> Any:
+        batch = to_batch(inputs, self.task)
+        outputs = model(**batch.inputs)
+        rows: dict[Rows, Tensor] | None = None
+        if num_items_in_batch is not None:
+            rows = {"labelled": num_items_in_batch[0], "counted": num_items_in_batch[1]}
+        total, terms = loss(self.objective, Trace(logits=outputs.logits), self.teacher.answer(batch), batch, rows)
+        if model.training:
+            for name, value in terms.items():
+                self._terms[name] = self._terms.get(name, torch.zeros_like(value)) + value.detach()
+            # Gradients are averaged over processes, while `rows` already counts all of theirs.
+            total = total * self.accelerator.num_processes
+        return (total, {"logits": outputs.logits}) if return_outputs else total
+
+    def _get_num_items_in_batch(self, batch_samples: list[dict[str, Tensor]], device: torch.device) -> Tensor:
+        """Labelled rows and all rows of the whole optimiser step, over all processes."""
+        labelled = sum(int(batch["labelled"].sum()) for batch in batch_samples)
+        counted = sum(len(batch["labelled"]) for batch in batch_samples)
+        rows = torch.tensor([labelled, counted], device=device)
+        return self.accelerator.gather(rows).view(-1, 2).sum(0)
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        data = self.train_dataset if train_dataset is None else train_dataset
+        size = self.args.train_batch_size * self.args.gradient_accumulation_steps
+        return Buckets(data.lengths, size, seed=self.args.seed, bucket=self.schedule.bucket)
+
+    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
+        lengths = eval_dataset.lengths
+        return sorted(range(len(lengths)), key=lambda row: -lengths[row])
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Adds the mean of each unweighted term since the last log to the training loss."""
+        if "loss" in logs and self._terms:
+            steps = max(self.state.global_step - self._logged_step, 1)
+            logs |= {f"term_{name}": (value / steps).item() for name, value in self._terms.items()}
+            self._terms, self._logged_step = {}, self.state.global_step
+        super().log(logs, start_time)
+
+    def last_complete_checkpoint(self) -> str | None:
+        """The newest checkpoint that was written to its end; half-written ones are removed."""
+        found = sorted(Path(self.args.output_dir).glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+        whole = [path for path in found if (path / COMPLETE).exists()]
+        for path in found:
+            if path not in whole:
+                shutil.rmtree(path)
+        return str(whole[-1]) if whole else None
+
+    @property
+    def seconds(self) -> float:
+        """Time spent training, over all resumed parts."""
+        return self._clock.seconds
+
+    def curve(self) -> list[CurvePoint]:
+        """The training log as points: loss and terms as they were logged, dev metrics where they were measured."""
+        points: dict[int, dict[str, Any]] = {}
+        for entry in self.state.log_history:
+            point = points.setdefault(entry["step"], {"step": entry["step"], "epoch": entry.get("epoch", 0.0)})
+            if "loss" in entry:
+                point["loss"] = entry["loss"]
+                point["terms"] = {name[5:]: value for name, value in entry.items() if name.startswith("term_")}
+            if "eval_loss" in entry:
+                skip = ("eval_runtime", "eval_samples_per_second", "eval_steps_per_second")
+                point["dev"] = {
+                    name[5:]: value for name, value in entry.items() if name.startswith("eval_") and name not in skip
+                }
+        return [CurvePoint(**point) for _, point in sorted(points.items())]
+
+
+class MarkComplete(TrainerCallback):
+    """Marks a checkpoint once Trainer has written all of it, with the seconds of training behind it."""
+
+    def __init__(self) -> None:
+        self._before, self._start = 0.0, time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return self._before + time.perf_counter() - self._start
+
+    def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        marker = Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE
+        self._before, self._start = float(marker.read_text()) if marker.exists() else 0.0, time.perf_counter()
+
+    def on_save(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if state.is_world_process_zero and folder.is_dir():
+            write_text(folder / COMPLETE, str(self.seconds))
+
+
+class Watch(TrainerCallback):
+    """Tells a Watcher how far a stage has come."""
+
+    def __init__(self, watcher: Watcher = Silent(), stage: str = "train", metric: str = "") -> None:  # noqa: B008
+        self.watcher, self.stage, self.metric = watcher, stage, metric
+        self._dev = ""
+
+    def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        self.watcher.at(self.stage, state.global_step / max(state.max_steps, 1), self._dev)
+
+    def on_evaluate(
+        self, args: TrainingArguments, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any
+    ) -> None:
+        value = (metrics or {}).get(f"eval_{self.metric}")
+        self._dev = f"dev {self.metric} {value:.3f}" if value is not None else ""
+
+
+def _stopping(schedule: Schedule) -> list[TrainerCallback]:
+    return [EarlyStoppingCallback(schedule.patience)] if schedule.patience else []
+
+
+def _arguments(schedule: Schedule, task: Task, folder: Path, seed: int, rows: int) -> TrainingArguments:
+    steps_per_epoch = -(-rows // (schedule.batch_size * schedule.accumulate))
+    every = max(steps_per_epoch // schedule.evals_per_epoch, 1)
+    return TrainingArguments(
+        output_dir=str(folder),
+        num_train_epochs=schedule.epochs,
+        per_device_train_batch_size=schedule.batch_size,
+        per_device_eval_batch_size=64,
+        gradient_accumulation_steps=schedule.accumulate,
+        learning_rate=schedule.learning_rate,
+        warmup_steps=schedule.warmup,
+        lr_scheduler_type={"constant": "constant_with_warmup"}.get(schedule.decay, schedule.decay),
+        weight_decay=schedule.weight_decay,
+        max_grad_norm=schedule.max_grad_norm,
+        eval_strategy="steps",
+        eval_steps=every,
+        save_strategy="steps",
+        save_steps=every,
+        save_total_limit=2,
+        logging_steps=max(every // 5, 1),
+        load_best_model_at_end=True,
+        metric_for_best_model=f"eval_{task.metric}",
+        greater_is_better=True,
+        restore_callback_states_from_checkpoint=True,
+        label_names=["labels", "labelled"],
+        remove_unused_columns=False,
+        dataloader_pin_memory=False,
+        bf16=schedule.precision == "bf16",
+        fp16=schedule.precision == "fp16",
+        seed=seed,
+        disable_tqdm=True,
+        report_to=[name.strip() for name in schedule.report_to.split(",")],
+    )

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
+from transformers.utils import logging
+
+from limbeck.core.errors import ModelError
+from limbeck.measure.size import size_of, weight_bytes
+
+Build = Callable[..., BertForSequenceClassification]
+
+
+def test_parameters_by_hand(build: Build) -> None:
+    model = build()
+    words, hidden, wide = model.config.vocab_size, 32, 64
+    embeddings = (words + 64 + 2) * hidden
+    layer = 4 * (hidden * hidden + hidden) + (hidden * wide + wide) + (wide * hidden + hidden) + 4 * hidden
+    rest = 2 * hidden + 2 * layer + (hidden * hidden + hidden) + (2 * hidden + 2)
+    found = size_of(model)
+    assert found.parameters_without_embeddings == rest
+    assert found.parameters == rest + embeddings
+
+
+def test_bytes_are_those_of_the_saved_file(build: Build, tmp_path: Path) -> None:
+    model = build()
+    model.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    assert size_of(model).bytes_on_disk == size_of(model, tmp_path).bytes_on_disk == file.stat().st_size
+    half = build().to(torch.float16)
+    assert size_of(half).bytes_on_disk < 0.6 * file.stat().st_size
+
+
+def test_measuring_is_silent(build: Build, capfd: pytest.CaptureFixture[str]) -> None:
+    bars = logging.is_progress_bar_enabled()
+    size_of(build())
+    assert capfd.readouterr() == ("", "")
+    assert logging.is_progress_bar_enabled() == bars
+
+
+def test_tied_weights_count_once() -> None:
+    config = BertConfig(
+        vocab_size=100, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64
+    )
+    model = BertForMaskedLM(config)
+    assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
+    found = size_of(model)
+    alone = sum(p.numel() for name, p in model.named_parameters() if "_embeddings." not in name)
+    assert found.parameters_without_embeddings == alone
+    assert found.parameters == alone + (100 + 512 + 2) * 32
+    assert found.bytes_on_disk < 4 * found.parameters + 10_000
+
+
+def test_shards_add_up_and_checkpoints_do_not(build: Build, tmp_path: Path) -> None:
+    model = build()
+    model.save_pretrained(tmp_path, max_shard_size="20KB")
+    model.save_pretrained(tmp_path / "checkpoint-1")
+    shards = list(tmp_path.glob("*.safetensors"))
+    assert len(shards) > 1
+    assert weight_bytes(tmp_path) == sum(shard.stat().st_size for shard in shards)
+
+
+def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="holds no"):
+        weight_bytes(tmp_path)

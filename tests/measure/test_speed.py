@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from limbeck.core.errors import DataError, KnobError, LimbeckError, ModelError
+from limbeck.core.record import Speed
+from limbeck.measure import speed_probe
+from limbeck.measure.speed import interleaved, median, speed, turns
+
+TEXTS = [("the film is good", ""), ("a dull plot", "it never ends"), ("joy and tears " * 40, "")]
+
+
+def test_saved_folders_are_timed_each_in_a_process_of_its_own(folder: Path) -> None:
+    done: list[int] = []
+    folders = {"teacher": folder, "student": folder}
+    found = interleaved(folders, TEXTS, repeats=1, threads=1, rounds=7, batch=2, on_probe=done.append)
+    assert list(found) == ["teacher", "student"]
+    assert done == [1, 2]
+    for one in found.values():
+        assert (one.engine, one.threads, one.rounds, one.batch) == ("torch fp32", 1, 7, 2)
+        assert 0 < one.p50_ms <= one.p95_ms
+        assert one.sentences_per_second > 0
+        assert 50e6 < one.peak_bytes < 4e9  # a process that holds torch
+
+
+def test_repeats_come_to_their_median_and_all_their_rounds() -> None:
+    def one(ms: float, rate: float, peak: int) -> Speed:
+        settings = {"engine": "torch fp32", "threads": 1, "batch": 8, "rounds": 10}
+        return Speed(**settings, p50_ms=ms, p95_ms=2 * ms, sentences_per_second=rate, peak_bytes=peak)
+
+    middle = median([one(1.0, 30.0, 100), one(9.0, 10.0, 300), one(2.0, 20.0, 200)])
+    assert middle == one(2.0, 20.0, 200).but(rounds=30)
+
+
+def test_each_repeat_starts_one_model_later() -> None:
+    assert turns(["a", "b", "c"], 3) == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
+
+
+def test_a_child_that_fails_is_heard(folder: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(folder, broken)
+    weights = broken / "model.safetensors"
+    os.truncate(weights, weights.stat().st_size // 2)
+    with pytest.raises(LimbeckError, match=r"(?s)broken cannot be measured.*[Ss]afetensor"):
+        speed(broken, TEXTS, threads=1, rounds=1)
+
+
+def test_what_cannot_be_timed_is_refused_before_a_process_starts(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"config\.json"):
+        speed(tmp_path, TEXTS)
+    with pytest.raises(DataError, match="no text"):
+        speed(folder, [])
+    with pytest.raises(KnobError, match="0 rounds"):
+        speed(folder, TEXTS, rounds=0)
+    with pytest.raises(KnobError, match="0 times"):
+        interleaved({"a": folder}, TEXTS, repeats=0)
+
+
+def test_the_probe_asks_singly_and_then_in_batches_of_like_length() -> None:
+    asked: list[list[list[str]]] = []
+    texts = [["x" * n, ""] for n in range(1, 21)]
+    found = speed_probe.measure(asked.append, texts, rounds=5, batch=8)
+    singles = [group for group in asked if len(group) == 1]
+    assert [len(group[0][0]) for group in singles] == [1, 5, 9, 13, 17] * 2  # warmed up, then timed
+    timed = asked[len(singles) + 1 :]
+    assert [[len(text) for text, _ in group] for group in timed] == [
+        list(range(20, 12, -1)),
+        list(range(12, 4, -1)),
+        list(range(4, 0, -1)),
+    ]
+    assert found["p50_ms"] <= found["p95_ms"]

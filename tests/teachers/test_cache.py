@@ -1,0 +1,124 @@
+"""A teacher asked once says the same as one asked at every step."""
+
+import json
+
+import pytest
+import torch
+from tiny import make_classifier, make_rows
+
+from limbeck.core.errors import LimbeckError, MismatchError
+from limbeck.data.corpus import load
+from limbeck.data.encode import Collator, batches, encode
+from limbeck.data.settings import DataSettings
+from limbeck.teachers.cache import Cache
+from limbeck.teachers.live import LiveTeacher
+
+PRINTS = {"teacher": "t", "tokenizer": "k", "data": "d"}
+
+
+@pytest.fixture(scope="module")
+def asked(tokenizer):
+    corpus = load(DataSettings(), make_rows(100))
+    encoded = encode(corpus.train, tokenizer, 32)
+    return lambda size=16: batches(encoded, Collator(tokenizer, corpus.task), size)
+
+
+@pytest.fixture(scope="module")
+def live():
+    return LiveTeacher(make_classifier())
+
+
+def test_live_and_cached_answers_are_equal_under_other_batches(tmp_path, asked, live):
+    cache = Cache(tmp_path, PRINTS)
+    cache.fill(live, asked(16), rows_per_shard=20)
+    cached = Cache(tmp_path, PRINTS).teacher()
+    for batch in asked(7):
+        assert torch.allclose(cached.answer(batch).logits, live.answer(batch).logits, atol=1e-6)
+
+
+def test_the_live_teacher_is_frozen_and_answers_twice_alike(asked):
+    model = make_classifier()
+    teacher = LiveTeacher(model.train())
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    batch = next(iter(asked()))
+    first, second = teacher.answer(batch), teacher.answer(batch)
+    assert torch.equal(first.logits, second.logits)
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("what", PRINTS)
+def test_a_cache_of_something_else_is_refused(tmp_path, what):
+    Cache(tmp_path, PRINTS)
+    with pytest.raises(MismatchError, match=f"another {what}.*\n.*delete"):
+        Cache(tmp_path, {**PRINTS, what: "other"})
+
+
+def test_a_half_filled_cache_is_completed(tmp_path, asked, live):
+    some = list(asked(16))
+    Cache(tmp_path, PRINTS).fill(live, some[:2])
+    cache = Cache(tmp_path, PRINTS)
+    uids = torch.cat([batch.uids for batch in some])
+    assert cache.lacks(uids).sum() == len(uids) - 32
+    questions = []
+
+    class Counting(LiveTeacher):
+        def answer(self, batch):
+            questions.extend(batch.uids.tolist())
+            return super().answer(batch)
+
+    cache.fill(Counting(live.model), some[2:])
+    assert not cache.lacks(uids).any()
+    assert sorted(questions) == sorted(torch.cat([batch.uids for batch in some[2:]]).tolist())
+
+
+def test_a_damaged_shard_is_set_aside_and_asked_again(tmp_path, asked, live):
+    Cache(tmp_path, PRINTS).fill(live, asked(16), rows_per_shard=32)
+    shard = tmp_path / "answers-00001.safetensors"
+    shard.write_bytes(shard.read_bytes()[:-50])
+    cache = Cache(tmp_path, PRINTS)
+    assert cache.damaged == [shard]
+    uids = torch.cat([batch.uids for batch in asked()])
+    assert 0 < cache.lacks(uids).sum() < len(uids)
+    cache.fill(live, [batch for batch in asked() if cache.lacks(batch.uids).any()])
+    assert not cache.lacks(uids).any()
+
+
+def test_an_unknown_example_is_never_answered_by_another(tmp_path, asked, live):
+    some = list(asked(16))
+    cache = Cache(tmp_path, PRINTS)
+    with pytest.raises(MismatchError, match="no answer"):
+        cache.teacher().answer(some[0])
+    cache.fill(live, some[:1])
+    with pytest.raises(MismatchError, match="no answer"):
+        cache.teacher().answer(some[1])
+
+
+def test_a_foreign_index_is_refused(tmp_path):
+    (tmp_path / "cache.json").write_text("{}")
+    with pytest.raises(MismatchError, match="not the index"):
+        Cache(tmp_path, PRINTS)
+    (tmp_path / "cache.json").write_text(json.dumps({"format": 99, "fingerprints": PRINTS}))
+    with pytest.raises(MismatchError, match="format 99"):
+        Cache(tmp_path, PRINTS)
+
+
+def test_a_full_disk_is_explained_and_leaves_whole_shards_only(tmp_path, asked, live, monkeypatch):
+    cache = Cache(tmp_path, PRINTS)
+    written = []
+
+    def full(tensors, path):
+        written.append(path)
+        if len(written) > 1:
+            path.write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+        save(tensors, path)
+
+    from limbeck.teachers import cache as module
+
+    save = module.save_file
+    monkeypatch.setattr(module, "save_file", full)
+    with pytest.raises(LimbeckError, match="disk is full"):
+        cache.fill(live, asked(16), rows_per_shard=16)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["answers-00000.safetensors", "cache.json"]
+    assert len(Cache(tmp_path, PRINTS).uids) == 16

@@ -1,0 +1,42 @@
+"""The rooms and their order: a room imports only from rooms to its left."""
+
+import ast
+from pathlib import Path
+
+import limbeck
+
+HOUSE = Path(limbeck.__file__).parent
+ORDER = [
+    {"core"},
+    {"math"},
+    {"objectives", "students", "teachers", "data", "passes"},
+    {"train", "measure", "export", "report"},
+    {"recipes"},
+    {"cli"},
+]
+FLOOR = {room: floor for floor, rooms in enumerate(ORDER) for room in rooms}
+
+
+def imported_rooms(path: Path) -> set[str]:
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        rooms |= {name.split(".")[1] for name in names if name.startswith("limbeck.")}
+    return rooms & FLOOR.keys()
+
+
+def test_every_folder_is_a_known_room():
+    assert {path.name for path in HOUSE.iterdir() if path.is_dir() and path.name != "__pycache__"} <= FLOOR.keys()
+
+
+def test_rooms_import_only_to_their_left():
+    wrong = [
+        f"{path.relative_to(HOUSE)} imports {other}"
+        for room in FLOOR
+        for path in (HOUSE / room).rglob("*.py")
+        for other in imported_rooms(path)
+        if other != room and FLOOR[other] >= FLOOR[room]
+    ]
+    assert not wrong

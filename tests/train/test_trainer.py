@@ -1,0 +1,182 @@
+"""The loop: same order, same loss and same weights, however it is cut."""
+
+import pytest
+import torch
+from tiny import make_classifier, make_rows, make_tokenizer
+from transformers import TrainerCallback, set_seed
+
+from limbeck.core.teacher import NoTeacher
+from limbeck.data.corpus import load
+from limbeck.data.encode import Collator, batches, encode
+from limbeck.data.settings import DataSettings
+from limbeck.objectives import Labels, SoftTargets
+from limbeck.recipes.cell import scorer
+from limbeck.teachers.cache import Cache
+from limbeck.teachers.live import LiveTeacher
+from limbeck.train.schedule import Schedule
+from limbeck.train.trainer import COMPLETE, Distiller
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    rows = make_rows(200)
+    for row in rows[::9]:
+        row["label"] = ""
+    return load(DataSettings(), rows)
+
+
+@pytest.fixture(scope="module")
+def teacher():
+    return LiveTeacher(make_classifier(seed=5))
+
+
+def distiller(folder, corpus, teacher, *, callbacks=(), seed=3, objective=None, dropout=0.1, **schedule):
+    tokenizer = make_tokenizer()
+    set_seed(seed)
+    model = make_classifier(layers=2, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    return Distiller(
+        model,
+        objective=objective or 0.5 * Labels() + 0.5 * SoftTargets(temperature=3.0),
+        teacher=teacher,
+        task=corpus.task,
+        schedule=Schedule(**{"epochs": 3, "batch_size": 16, "learning_rate": 1e-3} | schedule),
+        train=encode(corpus.train, tokenizer, 32),
+        dev=encode(corpus.dev, tokenizer, 32),
+        tokenizer=tokenizer,
+        folder=folder,
+        seed=seed,
+        score=scorer(corpus.task),
+        callbacks=list(callbacks),
+    )
+
+
+def weights(trainer):
+    return {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+
+
+def same(a, b, tolerance=0.0):
+    return all(torch.allclose(a[name], b[name], rtol=0, atol=tolerance) for name in a)
+
+
+def losses(trainer):
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+class Interrupt(TrainerCallback):
+    """Ctrl-C after a number of steps."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, args, state, control, **_):
+        if state.global_step == self.step:
+            raise KeyboardInterrupt
+
+
+def test_a_seed_reproduces(tmp_path, corpus, teacher):
+    a, b = (distiller(tmp_path / name, corpus, teacher) for name in "ab")
+    a.train(), b.train()
+    assert same(weights(a), weights(b))
+    c = distiller(tmp_path / "c", corpus, teacher, seed=4)
+    c.train()
+    assert not same(weights(a), weights(c))
+
+
+@pytest.mark.parametrize("step", [7, 13, 25])
+def test_a_run_resumed_in_the_middle_of_an_epoch_ends_like_an_unbroken_one(tmp_path, corpus, teacher, step):
+    whole = distiller(tmp_path / "whole", corpus, teacher)
+    whole.train()
+    broken = distiller(tmp_path / "broken", corpus, teacher, callbacks=[Interrupt(step)])
+    with pytest.raises(KeyboardInterrupt):
+        broken.train()
+    resumed = distiller(tmp_path / "broken", corpus, teacher)
+    checkpoint = resumed.last_complete_checkpoint()
+    assert checkpoint is not None
+    resumed.train(resume_from_checkpoint=checkpoint)
+    assert same(weights(whole), weights(resumed))
+    assert whole.curve()[-1].dev == resumed.curve()[-1].dev
+
+
+def test_a_half_written_checkpoint_is_passed_over(tmp_path, corpus, teacher):
+    trainer = distiller(tmp_path, corpus, teacher, callbacks=[Interrupt(13)])
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    newest = trainer.last_complete_checkpoint()
+    half = tmp_path / "checkpoint-999"
+    half.mkdir()
+    (half / "model.safetensors").write_bytes(b"half")
+    assert trainer.last_complete_checkpoint() == newest
+    assert not half.exists()
+    assert (tmp_path / newest.rsplit("/", 1)[1] / COMPLETE).exists()
+
+
+def test_live_and_cached_teachers_give_the_same_losses(tmp_path, corpus, teacher):
+    cache = Cache(tmp_path / "cache", {})
+    tokenizer = make_tokenizer()
+    for split in (corpus.train, corpus.dev):
+        cache.fill(teacher, batches(encode(split, tokenizer, 32), Collator(tokenizer, corpus.task), 32))
+    live, cached = (
+        distiller(tmp_path / name, corpus, asked) for name, asked in (("live", teacher), ("cached", cache.teacher()))
+    )
+    live.train(), cached.train()
+    assert losses(live) == pytest.approx(losses(cached), abs=1e-5)
+    assert same(weights(live), weights(cached), 1e-4)
+
+
+def test_micro_batches_give_the_gradient_of_one_batch(tmp_path, corpus, teacher):
+    """Unequal labelled counts included: every ninth row has no label."""
+    one = distiller(tmp_path / "one", corpus, teacher, batch_size=12, dropout=0.0, max_grad_norm=0, epochs=1)
+    many = distiller(tmp_path / "many", corpus, teacher, batch_size=4, accumulate=3, dropout=0.0, max_grad_norm=0, epochs=1)
+    one.train(), many.train()
+    assert losses(one) == pytest.approx(losses(many), abs=1e-5)
+    assert same(weights(one), weights(many), 2e-5)
+
+
+def test_the_teacher_is_bitwise_unchanged_by_training(tmp_path, corpus):
+    model = make_classifier(seed=5)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    distiller(tmp_path, corpus, LiveTeacher(model), epochs=1).train()
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+    assert not model.training
+
+
+def test_padding_changes_no_loss(tmp_path, corpus, teacher):
+    """The same rows in other company are padded to other lengths."""
+    bucketed = distiller(tmp_path / "a", corpus, teacher, dropout=0.0)
+    collate, rows = bucketed.data_collator, [bucketed.train_dataset[i] for i in range(8)]
+    short = min(rows, key=lambda row: len(row["input_ids"]))
+    alone = bucketed.compute_loss(bucketed.model.eval(), collate([short]))
+    longest = max((bucketed.train_dataset[i] for i in range(len(bucketed.train_dataset))), key=lambda r: len(r["input_ids"]))
+    both = collate([short, longest])
+    padded = bucketed.compute_loss(bucketed.model.eval(), {name: tensor[:1] for name, tensor in both.items()})
+    assert both["input_ids"].shape[1] > len(short["input_ids"])
+    assert alone.item() == pytest.approx(padded.item(), abs=1e-6)
+
+
+def test_the_curve_holds_terms_and_dev_metrics(tmp_path, corpus, teacher):
+    trainer = distiller(tmp_path, corpus, teacher, epochs=1)
+    trainer.train()
+    curve = trainer.curve()
+    terms = next(point.terms for point in curve if point.terms)
+    assert terms.keys() == {"labels", "soft"}
+    point = next(point for point in curve if point.loss is not None)
+    assert point.loss == pytest.approx(0.5 * point.terms["labels"] + 0.5 * point.terms["soft"], abs=1e-4)
+    assert "accuracy" in curve[-1].dev
+
+
+def test_early_stopping_ends_a_run_that_does_not_improve(tmp_path, corpus):
+    trainer = distiller(tmp_path, corpus, NoTeacher(), objective=1.0 * Labels(), learning_rate=1e-12, epochs=20, patience=2)
+    trainer.train()
+    assert trainer.state.epoch < 3
+
+
+def test_callbacks_of_transformers_work(tmp_path, corpus, teacher):
+    seen = []
+
+    class Note(TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **_):
+            seen.append(logs)
+
+    distiller(tmp_path, corpus, teacher, epochs=1, callbacks=[Note()]).train()
+    assert any("term_soft" in logs for logs in seen)
+    assert any("eval_accuracy" in logs for logs in seen)
