@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
 
 

@@ -1,14 +1,14 @@
 """Limbeck makes big transformers small, and proves what was kept.
 
-    import limbeck
-    from limbeck import Labels, Shrink, SoftTargets
+import limbeck
+from limbeck import Labels, Shrink, SoftTargets
 
-    result = limbeck.distill(
-        teacher="my-classifier", data="reviews.csv", student=Shrink(layers=3),
-        objective=0.5 * Labels() + 0.5 * SoftTargets(temperature=4),
-    )
-    result.student.save_pretrained("small")
-    result.report.save("report.html")
+result = limbeck.distill(
+    teacher="my-classifier", data="reviews.csv", student=Shrink(layers=3),
+    objective=0.5 * Labels() + 0.5 * SoftTargets(temperature=4),
+)
+result.student.save_pretrained("small")
+result.report.save("report.html")
 """
 
 from __future__ import annotations

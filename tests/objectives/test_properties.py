@@ -16,12 +16,7 @@ TASKS = {
     "multilabel": Task(kind="multilabel", labels=("a", "b", "c")),
     "regress": Task(kind="regress"),
 }
-CASES = [
-    (name, kind)
-    for name, card in METHODS.items()
-    for kind in TASKS
-    if kind in card.cls.serves
-]
+CASES = [(name, kind) for name, card in METHODS.items() for kind in TASKS if kind in card.cls.serves]
 
 
 def examples(kind, rows=7, unlabelled=(2, 5), seed=0):
@@ -133,7 +128,11 @@ def test_soft_targets_refuse_numbers_and_name_the_remedy():
 
 @pytest.mark.parametrize(
     ("knobs", "words"),
-    [({"temperature": 0}, "greater than 0"), ({"temperatur": 2}, "did you mean 'temperature'"), ({"temperature": "hot"}, "number")],
+    [
+        ({"temperature": 0}, "greater than 0"),
+        ({"temperatur": 2}, "did you mean 'temperature'"),
+        ({"temperature": "hot"}, "number"),
+    ],
 )
 def test_wrong_knobs_are_explained(knobs, words):
     with pytest.raises(KnobError, match=words):

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -23,10 +22,19 @@ from limbeck.report.page import page
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-default-apps --disable-extensions --virtual-time-budget=4000"
-).split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--virtual-time-budget=4000",
+]
 OF_THE_BROWSER = re.compile(r"google|gstatic|gvt1|chromium|chrome", re.I)  # what it asks on its own account
 
 pytestmark = [
@@ -114,16 +122,17 @@ def browse(pages: dict[str, str], profile: Path) -> tuple[dict[str, dict], list[
 
 
 @pytest.fixture(scope="module")
-def visited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, dict], list[str]]]:
+def visited(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, dict], list[str]]:
     records = sample.every()
     wide = sample.distill(name="a-very-long-run-name-" * 8, labels=("a_label_without_any_space_" * 6, "b"))
+    wide = wide.but(arms=[arm.but(title=f"{arm.title} by a_title_without_end_" + "x" * 90) for arm in wide.arms])
     pages = {f"{name.replace(' ', '-')}.html": page([record]) for name, record in records.items()}
     pages |= {
         "many.html": page(list(records.values())),
         "wide.html": page([wide]),
         "wide-many.html": page([wide, wide]),
     }
-    yield browse(pages, tmp_path_factory.mktemp("profile"))
+    return browse(pages, tmp_path_factory.mktemp("profile"))
 
 
 def test_the_script_runs_on_every_page(visited) -> None:

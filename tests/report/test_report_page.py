@@ -92,10 +92,15 @@ def test_hostile_text_is_only_text() -> None:
     hostile = sample.HOSTILE
     record = sample.distill(name=hostile, labels=(hostile, "b"))
     record = record.but(
-        command=hostile, notes=[hostile], knobs={hostile: hostile}, figures={hostile: 1.0}, seconds={hostile: 1.0},
-        fingerprints={hostile: hostile}, data=record.data.but(source=hostile, dropped={hostile: 3}, notes=[hostile]),
+        command=hostile,
+        notes=[hostile],
+        knobs={hostile: hostile},
+        figures={hostile: 1.0},
+        seconds={hostile: 1.0},
+        fingerprints={hostile: hostile},
+        data=record.data.but(source=hostile, dropped={hostile: 3}, notes=[hostile]),
         arms=[arm.but(title=f"{hostile}{arm.name}", objective=hostile) for arm in record.arms],
-    )  # fmt: skip
+    )
     for html in (page([record]), page([record, record])):
         read = Reader(html)
         assert (read.open, read.wrong) == ([], [])

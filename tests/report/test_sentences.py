@@ -15,7 +15,8 @@ def said(record: Record) -> str:
 
 def test_what_was_kept_comes_from_the_arms(record: Record) -> None:
     assert said(record) == (
-        "The 3-layer student keeps 99.8 % of the teacher’s accuracy at 52 % of the time per sentence and 76 % of the bytes."
+        "The 3-layer student keeps 99.8 % of the teacher’s accuracy "
+        "at 52 % of the time per sentence and 76 % of the bytes."
     )
     assert verdict(record) == record.comparisons[0].sentence
     assert caveats(record) == []

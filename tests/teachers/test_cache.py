@@ -4,7 +4,6 @@ import json
 
 import pytest
 import torch
-from tiny import make_classifier, make_rows
 
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.data.corpus import load
@@ -12,6 +11,7 @@ from limbeck.data.encode import Collator, batches, encode
 from limbeck.data.settings import DataSettings
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
+from tiny import make_classifier, make_rows
 
 PRINTS = {"teacher": "t", "tokenizer": "k", "data": "d"}
 

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tiny import make_classifier, make_rows, make_tokenizer
 from transformers import TrainerCallback, set_seed
 
 from limbeck.core.teacher import NoTeacher
@@ -15,6 +14,7 @@ from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
 from limbeck.train.schedule import Schedule
 from limbeck.train.trainer import COMPLETE, Distiller
+from tiny import make_classifier, make_rows, make_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,9 @@ def test_live_and_cached_teachers_give_the_same_losses(tmp_path, corpus, teacher
 def test_micro_batches_give_the_gradient_of_one_batch(tmp_path, corpus, teacher):
     """Unequal labelled counts included: every ninth row has no label."""
     one = distiller(tmp_path / "one", corpus, teacher, batch_size=12, dropout=0.0, max_grad_norm=0, epochs=1)
-    many = distiller(tmp_path / "many", corpus, teacher, batch_size=4, accumulate=3, dropout=0.0, max_grad_norm=0, epochs=1)
+    many = distiller(
+        tmp_path / "many", corpus, teacher, batch_size=4, accumulate=3, dropout=0.0, max_grad_norm=0, epochs=1
+    )
     one.train(), many.train()
     assert losses(one) == pytest.approx(losses(many), abs=1e-5)
     assert same(weights(one), weights(many), 2e-5)
@@ -146,7 +148,9 @@ def test_padding_changes_no_loss(tmp_path, corpus, teacher):
     collate, rows = bucketed.data_collator, [bucketed.train_dataset[i] for i in range(8)]
     short = min(rows, key=lambda row: len(row["input_ids"]))
     alone = bucketed.compute_loss(bucketed.model.eval(), collate([short]))
-    longest = max((bucketed.train_dataset[i] for i in range(len(bucketed.train_dataset))), key=lambda r: len(r["input_ids"]))
+    longest = max(
+        (bucketed.train_dataset[i] for i in range(len(bucketed.train_dataset))), key=lambda r: len(r["input_ids"])
+    )
     both = collate([short, longest])
     padded = bucketed.compute_loss(bucketed.model.eval(), {name: tensor[:1] for name, tensor in both.items()})
     assert both["input_ids"].shape[1] > len(short["input_ids"])
@@ -165,7 +169,9 @@ def test_the_curve_holds_terms_and_dev_metrics(tmp_path, corpus, teacher):
 
 
 def test_early_stopping_ends_a_run_that_does_not_improve(tmp_path, corpus):
-    trainer = distiller(tmp_path, corpus, NoTeacher(), objective=1.0 * Labels(), learning_rate=1e-12, epochs=20, patience=2)
+    trainer = distiller(
+        tmp_path, corpus, NoTeacher(), objective=1.0 * Labels(), learning_rate=1e-12, epochs=20, patience=2
+    )
     trainer.train()
     assert trainer.state.epoch < 3
 

@@ -21,5 +21,7 @@ def main() -> None:
         print(f"limbeck: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("\nlimbeck: stopped; run the same command with --resume to go on from the last checkpoint", file=sys.stderr)
+        print(
+            "\nlimbeck: stopped; run the same command with --resume to go on from the last checkpoint", file=sys.stderr
+        )
         sys.exit(130)

@@ -7,11 +7,16 @@ from typing import Annotated
 
 import typer
 
+from limbeck.core.progress import Stage
 from limbeck.recipes.run import Run, TrainRun
+
+MINILM = 10_700_000  # parameters of MiniLM-L6 that every row passes through
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="folder for everything; an interrupted demo goes on where it was")] = Path("runs/demo"),
+    out: Annotated[
+        Path, typer.Option("--out", help="folder for everything; an interrupted demo goes on where it was")
+    ] = Path("runs/demo"),
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="how often to train the students")] = 1,
     rows: Annotated[int, typer.Option("--rows", min=200, help="training sentences used")] = 4000,
 ) -> None:
@@ -29,10 +34,15 @@ def demo(
     data = demo_rows()
     first, second = demo_runs(str(demo_model()), out, seeds, rows)
     with watching() as watcher:
+        ahead = Stage("the students", 1.8 * 3 * first.train.epochs * rows * MINILM)
+        watcher.plan([ahead])
         watcher.say("1 of 2: a teacher, MiniLM-L6 fine-tuned on Rotten Tomatoes")
         teacher = fit(first, data=data, resume=True, watcher=watcher, command=command_line())
+        watcher.plan([ahead._replace(cost=0.0)])  # distill plans them itself, stage by stage
         watcher.say("2 of 2: a 3-layer student, with and without the teacher")
-        result = distill(teacher.folder / "model", data, run=second, resume=True, watcher=watcher, command=command_line())
+        result = distill(
+            teacher.folder / "model", data, run=second, resume=True, watcher=watcher, command=command_line()
+        )
     show_result(result, model="student")
 
 
@@ -40,5 +50,12 @@ def demo_runs(model: str, out: Path, seeds: int, rows: int) -> tuple[TrainRun, R
     data = {"limit": rows, "max_length": 64}
     train = {"epochs": 2, "evals_per_epoch": 2}
     first = TrainRun(model=model, out=str(out / "teacher"), data=data, train=train, measure={"speed": False})
-    second = Run(out=str(out), seeds=seeds, data=data, student={"layers": 3}, train={**train, "epochs": 3}, measure={"repeats": 2})
+    second = Run(
+        out=str(out),
+        seeds=seeds,
+        data=data,
+        student={"layers": 3},
+        train={**train, "epochs": 3},
+        measure={"repeats": 2},
+    )
     return first, second

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from limbeck.core.progress import Stage, Watcher
@@ -24,8 +25,10 @@ class Clock:
         self._ahead = 0.0  # what was there when the clock started, from an earlier session
 
     def plan(self, stages: Sequence[Stage]) -> None:
-        self._costs = {stage.name: stage.cost for stage in stages}
-        self._start = time.monotonic()
+        """Adds to what was planned before, so that a job of several runs has one clock."""
+        if not self._costs:
+            self._start = time.monotonic()
+        self._costs |= {stage.name: stage.cost for stage in stages}
 
     def at(self, stage: str, done: float) -> None:
         fresh = stage not in self._done
@@ -63,23 +66,29 @@ class Bar:
 
     def __init__(self, console: Console) -> None:
         self._clock, self._console, self._begin = Clock(), console, time.monotonic()
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.fields[eta]}"))
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[eta]}"),
+        )
         self.progress = Progress(*columns, console=console, transient=True)
         self._task: TaskID | None = None
 
     def plan(self, stages: Sequence[Stage]) -> None:
         self._clock.plan(stages)
-        self._task = self.progress.add_task("starting", total=1.0, eta="")
+        if self._task is None:
+            self._task = self.progress.add_task("starting", total=1.0, eta="")
 
     def at(self, stage: str, done: float, note: str = "") -> None:
         self._clock.at(stage, done)
         if self._task is not None:
             eta = f"{clock_text(time.monotonic() - self._begin)} gone, {clock_text(self._clock.remaining)} to go"
-            text = f"{stage}  [dim]{note}[/dim]" if note else stage
+            text = f"{escape(stage)}  [dim]{escape(note)}[/dim]"
             self.progress.update(self._task, completed=self._clock.share, description=text, eta=eta)
 
     def say(self, message: str) -> None:
-        self.progress.console.print(f"[dim]·[/dim] {message}", highlight=False, markup=True)
+        self.progress.console.print(f"[dim]·[/dim] {escape(message)}", highlight=False)
 
 
 class Lines:

@@ -14,12 +14,16 @@ from limbeck.core.errors import KnobError
 from limbeck.recipes.run import Run, overlay, read_run, undot, write_run
 
 Resume = Annotated[bool, typer.Option("--resume", help="go on with the run in --out where it was cut off")]
-Print = Annotated[bool, typer.Option("--print", help="write the complete run file, every default spelled out, and stop")]
+Print = Annotated[
+    bool, typer.Option("--print", help="write the complete run file, every default spelled out, and stop")
+]
 File = Annotated[str | None, typer.Argument(metavar="[RUN.toml]", help="a run file; flags override what it says")]
 
 
 @with_knobs(Run, objectives=True)
-def distill(run_file: File = None, resume: Resume = False, print_: Print = False, knobs: dict[str, Any] | None = None) -> None:
+def distill(
+    run_file: File = None, resume: Resume = False, print_: Print = False, knobs: dict[str, Any] | None = None
+) -> None:
     """Make a smaller student of a teacher, with and without distillation, and measure what was kept.
 
     limbeck distill --teacher DIR --data reviews.csv --out runs/small

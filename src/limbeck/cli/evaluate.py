@@ -22,7 +22,9 @@ def evaluate(
     model: Annotated[str, typer.Argument(help="a classifier: a folder or a hub id")],
     teacher: Annotated[str, typer.Option("--teacher", help="also say how close the model stays to this one")] = "",
     out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and report.html")] = None,
-    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="run code that comes with the model")] = False,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="run code that comes with the model")
+    ] = False,
     knobs: dict[str, Any] | None = None,
 ) -> None:
     """Measure a model on labelled texts: accuracy, F1, calibration, per class, and agreement with a teacher.
@@ -41,7 +43,12 @@ def evaluate(
 
     with watching() as watcher:
         record = run_evaluate(
-            model, settings, teacher=teacher, trust_remote_code=trust_remote_code, watcher=watcher, command=command_line()
+            model,
+            settings,
+            teacher=teacher,
+            trust_remote_code=trust_remote_code,
+            watcher=watcher,
+            command=command_line(),
         )
     console = Console()
     console.print(terminal_table(record))

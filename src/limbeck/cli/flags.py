@@ -13,11 +13,12 @@ from pydantic.fields import FieldInfo
 from limbeck.core.card import METHODS
 from limbeck.core.knob import Settings
 
-
 _METAVARS: dict[Any, str] = {int: "INT", float: "NUMBER", str: "TEXT"}
 
 
-def with_knobs(schema: type[Settings], objectives: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_knobs(
+    schema: type[Settings], objectives: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a verb every knob of `schema` as a flag; those that were given arrive in its `knobs`, by dotted name.
 
     The verb takes its own parameters and `knobs: dict[str, Any]` last.
@@ -76,8 +77,9 @@ def _help(field: FieldInfo) -> str:
     text = field.description or ""
     if get_origin(field.annotation) is Literal:
         text += f": {', '.join(str(value) for value in get_args(field.annotation))}"
-    default = {True: "yes", False: "no"}.get(field.default, str(field.default)) if field.default not in ("", None) else ""
-    return f"{text} ({default})" if default else text
+    if isinstance(field.default, bool):
+        return f"{text} ({'yes' if field.default else 'no'})"
+    return text if field.default in ("", None) else f"{text} ({field.default})"
 
 
 def _negated(dotted: str) -> str:

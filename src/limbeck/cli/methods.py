@@ -27,7 +27,9 @@ def methods(name: Name = None) -> None:
         _list(console)
         return
     if name not in METHODS and name not in RECIPES:
-        raise KnobError(f"there is no method '{name}'", f"choose among {', '.join(dict.fromkeys([*RECIPES, *METHODS]))}")
+        raise KnobError(
+            f"there is no method '{name}'", f"choose among {', '.join(dict.fromkeys([*RECIPES, *METHODS]))}"
+        )
     if name in RECIPES:
         _show_recipe(console, RECIPES[name])
     if name in METHODS:

@@ -12,7 +12,9 @@ from limbeck.recipes.run import TrainRun, write_run
 
 
 @with_knobs(TrainRun)
-def train(run_file: File = None, resume: Resume = False, print_: Print = False, knobs: dict[str, Any] | None = None) -> None:
+def train(
+    run_file: File = None, resume: Resume = False, print_: Print = False, knobs: dict[str, Any] | None = None
+) -> None:
     """Fine-tune an encoder on labelled texts. The result, in OUT/model, can be a teacher.
 
     limbeck train --model DIR_OR_ID --data reviews.csv --out runs/teacher

@@ -42,7 +42,7 @@ class Card:
     @property
     def text(self) -> str:
         """The docstring of the method's file: what it is, the formula, what to mind."""
-        return inspect.cleandoc(inspect.getmodule(self.cls).__doc__ or "")  # type: ignore[union-attr]
+        return inspect.cleandoc(inspect.getmodule(self.cls).__doc__ or "")
 
 
 METHODS: dict[str, Card] = {}
@@ -63,4 +63,6 @@ def card_of(thing: Settings) -> Card:
     for card in METHODS.values():
         if type(thing) is card.cls:
             return card
-    raise KnobError(f"{type(thing).__name__} is not a registered method", "decorate its class with @method(name, paper)")
+    raise KnobError(
+        f"{type(thing).__name__} is not a registered method", "decorate its class with @method(name, paper)"
+    )

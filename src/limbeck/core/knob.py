@@ -1,4 +1,4 @@
-"""Knobs: a setting is declared once, and from there comes its flag, its help, its limits and its line in the run file."""
+"""Knobs: a setting is declared once; its flag, its help, its limits and its line in the run file come from there."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ def knob(
     short: str = "",
 ) -> Any:
     """A field of a Settings class: default, one line of help, limits, where the default comes from, a short flag."""
-    limits = {"gt": above, "ge": at_least, "lt": below, "le": at_most}
     extra = {key: value for key, value in {"source": source, "short": short}.items() if value}
-    return Field(default, description=help, json_schema_extra=extra, **{k: v for k, v in limits.items() if v is not None})
+    return Field(default, description=help, json_schema_extra=dict(extra), gt=above, ge=at_least, lt=below, le=at_most)
 
 
 class Settings(BaseModel):

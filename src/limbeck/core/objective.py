@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import SerializeAsAny
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 Rows = Literal["labelled", "counted"]
 
 
-class Mean(NamedTuple):
+@dataclass(frozen=True)
+class Mean:
     """A mean that has not been taken yet."""
 
     total: Tensor  # [] sum over the rows

@@ -101,9 +101,7 @@ def column_of(table: Table, roles: Roles, rows: Sequence[int]) -> Column:
     return Column(cells, where)
 
 
-def scheme_of(
-    column: Column, settings: DataSettings, table: Table, roles: Roles, known: Sequence[str] = ()
-) -> Scheme:
+def scheme_of(column: Column, settings: DataSettings, table: Table, roles: Roles, known: Sequence[str] = ()) -> Scheme:
     """The task and its classes, from the training rows; where none has a label, from the `known` ones of a teacher."""
     cells = column.given
     listed = tuple(name.strip() for name in settings.classes.split(",") if name.strip())

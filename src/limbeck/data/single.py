@@ -18,11 +18,11 @@ from limbeck.data.labels import scheme_of
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources import gather
 
-_WORDS = (
-    "The morning train was late again, so half the office walked in together, shaking umbrellas and trading theories about "
-    "the weather, the signals and the new timetable, while the coffee machine hummed, the first meeting waited, and somebody "
-    "opened a window to let in the smell of rain, wet leaves and fresh bread from the bakery across the narrow street below."
-).split()
+_FILLER = (
+    "The morning train was late again, so half the office walked in together, shaking umbrellas and trading theories "
+    "about the weather, the signals and the new timetable, while the coffee machine hummed, the first meeting waited, "
+    "and somebody opened a window to let in the smell of rain, wet leaves and fresh bread from the bakery below."
+)
 _CHOICE = ("test", "dev", "train")  # of a source with several splits, the first that has labels
 
 
@@ -37,12 +37,14 @@ def load_single(
     settings = settings.but(task=kind) if kind and settings.task == "auto" else settings
     given = gather(settings, data)
     drafts = {name: draft(table, choose(table, settings)) for name, table in given.tables.items()}
-    name = next((name for name in _CHOICE if name in drafts and drafts[name].labels().given), "")
+    name = next((name for name in _CHOICE if name in drafts and drafts[name].labels.given), "")
     if not name:
         source = next(iter(given.tables.values())).source
-        raise DataError(f"{source} has no labels, so nothing can be measured on it", "name the column with --label-column")
+        raise DataError(
+            f"{source} has no labels, so nothing can be measured on it", "name the column with --label-column"
+        )
     part = drafts[name]
-    scheme = scheme_of(part.labels(), settings, part.table, part.roles)
+    scheme = scheme_of(part.labels, settings, part.table, part.roles)
     examples = build_examples(part, uids([part])[0], scheme)
     nothing = examples.take(np.arange(0))
     card = DataCard(
@@ -63,6 +65,7 @@ def load_single(
 def load_texts(settings: DataSettings) -> list[tuple[str, str]]:
     """(text, pair) of every row, labelled or not; without a file, sentences of 4 to 60 words."""
     if not settings.train:
-        return [(" ".join(_WORDS[: 4 + 7 * (number % 9)]), "") for number in range(64)]
+        words = _FILLER.split()
+        return [(" ".join(words[: 4 + 7 * (number % 9)]), "") for number in range(64)]
     table = gather(settings).tables["train"]
     return draft(table, choose(table, settings)).keys

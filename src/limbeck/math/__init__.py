@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     )
     from limbeck.math.mean import masked_mean
 
-__all__ = ["binary_kl", "cross_entropy", "entropy", "hard_binary_cross_entropy", "hard_cross_entropy", "kl", "masked_mean", "squared_distance"]
+__all__ = [
+    "binary_kl",
+    "cross_entropy",
+    "entropy",
+    "hard_binary_cross_entropy",
+    "hard_cross_entropy",
+    "kl",
+    "masked_mean",
+    "squared_distance",
+]
 
 _HOMES = {"masked_mean": "mean"}
 

@@ -28,7 +28,9 @@ class SoftTargets(Objective):
     serves: ClassVar[tuple[Kind, ...]] = ("classify", "multilabel")
     remedy: ClassVar[str] = "a number has no distribution to soften; use 'logits', which matches the number itself"
 
-    temperature: float = knob(2.0, "softens both distributions; 1 leaves them as they are", above=0, source="DistilBERT code, T=2")
+    temperature: float = knob(
+        2.0, "softens both distributions; 1 leaves them as they are", above=0, source="DistilBERT code, T=2"
+    )
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
         if batch.task.kind == "classify":

@@ -122,4 +122,3 @@ def scorer(task: Task) -> Callable[[EvalPrediction], dict[str, float]]:
         return quality(task, prediction.predictions, labels, labelled.astype(bool))[0]
 
     return score
-

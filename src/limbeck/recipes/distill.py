@@ -1,7 +1,8 @@
-"""The main job: ask the teacher once, train the student with and without it, measure all three, and say what came of it."""
+"""The main job: ask the teacher once, train the student with and without it, measure all three, say what came of it."""
 
 from __future__ import annotations
 
+import copy
 import shutil
 import sys
 import tempfile
@@ -111,8 +112,9 @@ def _distill(
         torch.set_num_threads(run.train.threads)
     ready = prepare(run, watcher, data=data, teacher=taught, student=started)
     agree(folder, ready.run)
-    cells = _cells(ready, NoTeacher(), NoTeacher())
-    watcher.plan(_stages(ready, cells))
+    small, origin = _student(ready)
+    watcher.say(origin)
+    watcher.plan(_stages(ready, passed(small)))
     teacher, teacher_logits = _ask(ready, folder, watcher)
     labelled_dev = _with_dev_labels(ready, teacher_logits["dev"])
     outcomes: dict[str, list[Outcome]] = {}
@@ -120,6 +122,7 @@ def _distill(
         outcomes.setdefault(cell.name.split("-")[0], []).append(train_cell(cell, folder / "arms", watcher, callbacks))
     findings = Findings(labelled_dev, teacher_logits["test"], outcomes, folder, command or " ".join(sys.argv))
     record = tell(findings, watcher, MEASURING)
+    record = record.but(notes=[origin, *record.notes])
     best = max(outcomes["distilled"], key=lambda outcome: outcome.dev_score)
     _keep(best.model, folder / "student", record)
     record.save(folder / RECORD_FILE)
@@ -141,7 +144,7 @@ def _cells(ready: Prepared, teacher: Teacher, nobody: Teacher) -> list[Cell]:
             name=f"{name}-seed{seed}",
             title=f"{title}, seed {seed}",
             seed=seed,
-            build=lambda: _student(ready),
+            build=lambda: _student(ready)[0],
             tokenizer=ready.tokenizer,
             task=ready.task,
             objective=objective,
@@ -154,13 +157,12 @@ def _cells(ready: Prepared, teacher: Teacher, nobody: Teacher) -> list[Cell]:
     ]
 
 
-def _student(ready: Prepared) -> PreTrainedModel:
+def _student(ready: Prepared) -> tuple[PreTrainedModel, str]:
+    """A new student, and where its weights came from."""
     if ready.student is None:
-        return blueprint(ready).build(ready.teacher.network)[0]
-    network = ready.student.network
-    copy = type(network)(network.config)
-    copy.load_state_dict(network.state_dict())
-    return copy
+        network, inheritance = blueprint(ready).build(ready.teacher.network)
+        return network, inheritance.sentence()
+    return copy.deepcopy(ready.student.network), f"The student starts from {ready.student.where or 'the given model'}."
 
 
 def blueprint(ready: Prepared) -> Shrink:
@@ -171,17 +173,22 @@ def blueprint(ready: Prepared) -> Shrink:
     return shape.but(layers=max(shape_of(ready.teacher.network).layers // 2, 1))
 
 
-def _stages(ready: Prepared, cells: Sequence[Cell]) -> list[Stage]:
+def _stages(ready: Prepared, small: float) -> list[Stage]:
     """Costs in rows × parameters through which they pass: a training step is three passes."""
     big = passed(ready.teacher.network)
-    small = passed(_student(ready))
     rows = {name: len(getattr(ready.corpus, name)) for name in SPLITS}
     train, schedule = ready.run.train, rows["train"] * ready.run.train.epochs
     each = small * (3 * schedule + rows["dev"] * train.epochs * train.evals_per_epoch + rows["test"])
     live = big * schedule if ready.run.teach.live else 0.0
     stages = [Stage(ASKING, big * sum(rows.values()))]
-    stages += [Stage(cell.title, each + (live if "distilled" in cell.name else 0.0)) for cell in cells]
-    return [*stages, Stage(MEASURING, (big + small) * 300.0 * ready.run.measure.repeats if ready.run.measure.speed else 0.0)]
+    stages += [
+        Stage(cell.title, each + (live if "distilled" in cell.name else 0.0))
+        for cell in _cells(ready, NoTeacher(), NoTeacher())
+    ]
+    return [
+        *stages,
+        Stage(MEASURING, (big + small) * 300.0 * ready.run.measure.repeats if ready.run.measure.speed else 0.0),
+    ]
 
 
 def passed(network: PreTrainedModel) -> float:
@@ -211,7 +218,9 @@ def _ask(ready: Prepared, folder: Path, watcher: Watcher) -> tuple[Teacher, dict
         before += len(split)
     watcher.at(ASKING, 1.0)
     teacher = cache.teacher()
-    return teacher, {name: teacher.look_up(torch.from_numpy(getattr(ready.corpus, name).uids)).numpy() for name in ("dev", "test")}
+    return teacher, {
+        name: teacher.look_up(torch.from_numpy(getattr(ready.corpus, name).uids)).numpy() for name in ("dev", "test")
+    }
 
 
 def _predict(ready: Prepared, split: Encoded) -> np.ndarray:

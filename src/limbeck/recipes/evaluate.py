@@ -38,7 +38,11 @@ def evaluate(
 ) -> Record:
     """Quality of `model` on the rows of `settings.train`, and with a `teacher` its agreement with that."""
     watcher = watcher or Silent()
-    asked = [Model(*open_classifier(where, trust_remote_code=trust_remote_code), where=where) for where in (model, teacher) if where]
+    asked = [
+        Model(*open_classifier(where, trust_remote_code=trust_remote_code), where=where)
+        for where in (model, teacher)
+        if where
+    ]
     corpus = load_single(settings, asked[0].labels, kind_of(asked[0].network), data, watcher)
     watcher.plan([Stage(f"{EVALUATING} {one.where}", float(one.network.num_parameters())) for one in asked])
     logits = [_answers(one, corpus, settings.max_length, watcher) for one in asked]
@@ -101,7 +105,9 @@ def _answers(one: Model, corpus: Corpus, max_length: int, watcher: Watcher) -> n
     return logits
 
 
-def _arm(one: Model, corpus: Corpus, logits: np.ndarray, max_length: int, role: str, near: Fidelity | None = None) -> Arm:
+def _arm(
+    one: Model, corpus: Corpus, logits: np.ndarray, max_length: int, role: str, near: Fidelity | None = None
+) -> Arm:
     split = encode(corpus.test, one.tokenizer, max_length)
     scores, per_class = score_split(corpus.task, logits, split)
     where = Path(one.where)

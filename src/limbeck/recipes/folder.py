@@ -35,13 +35,17 @@ def claimed(out: Path | str, *, resume: bool) -> Iterator[Path]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise LimbeckError(f"another run is writing to {folder}", "wait for it, or choose another folder with --out") from None
+        raise LimbeckError(
+            f"another run is writing to {folder}", "wait for it, or choose another folder with --out"
+        ) from None
     try:
         if not resume and (folder / RUN_FILE).exists():
             done = (folder / RECORD_FILE).exists()
             raise LimbeckError(
                 f"{folder} already holds {'a finished' if done else 'an unfinished'} run",
-                "choose another folder with --out" if done else "go on with it by --resume, or choose another folder with --out",
+                "choose another folder with --out"
+                if done
+                else "go on with it by --resume, or choose another folder with --out",
             )
         yield folder
     finally:
@@ -61,4 +65,3 @@ def agree(folder: Path, run: S) -> None:
             )
     else:
         write_text(path, write_run(run))
-

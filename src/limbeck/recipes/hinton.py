@@ -1,7 +1,6 @@
 """Hinton's recipe: half the labels, half the teacher's softened distribution.
 
-The temperature and the weights are those of this project's measurements on sentence classification with small encoders; the
-paper finds any T above 8 alike for a wide student and 2.5 to 4 best for a narrow one.
+The paper finds any T above 8 alike for a wide student and 2.5 to 4 best for a narrow one; a small encoder is narrow.
 """
 
 from limbeck.objectives import Labels, SoftTargets

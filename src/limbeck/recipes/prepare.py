@@ -60,16 +60,22 @@ class Prepared:
         return (self.student or self.teacher).tokenizer
 
 
-def prepare(run: Run, watcher: Watcher, *, data: object = None, teacher: Model | None = None, student: Model | None = None) -> Prepared:
+def prepare(
+    run: Run, watcher: Watcher, *, data: object = None, teacher: Model | None = None, student: Model | None = None
+) -> Prepared:
     if not run.teacher and teacher is None:
         raise KnobError("no teacher was given", "name one with --teacher, or make one with `limbeck train`")
     watcher.say(f"opening the teacher {run.teacher or type(teacher.network).__name__}")  # type: ignore[union-attr]
-    taught = teacher or Model(*open_classifier(run.teacher, trust_remote_code=run.teach.trust_remote_code), where=run.teacher)
+    taught = teacher or Model(
+        *open_classifier(run.teacher, trust_remote_code=run.trust_remote_code), where=run.teacher
+    )
     corpus = _fit(load(_asked(run.data, taught), data, watcher, known=taught.labels), taught, run)
     run = complete(run, corpus.task)
     objective = from_table(run.objective)
     if student is None and run.student_from:
-        student = Model(*open_encoder(run.student_from, corpus.task, run.teach.trust_remote_code), where=run.student_from)
+        student = Model(
+            *open_encoder(run.student_from, corpus.task, run.trust_remote_code), where=run.student_from
+        )
     _check(objective, corpus, taught, student, run)
     for_teacher = encode_splits(corpus, taught.tokenizer, run.data.max_length)
     alike = student is None or tokenizers_equal(student.tokenizer, taught.tokenizer)
@@ -120,7 +126,9 @@ def _fit(corpus: Corpus, teacher: Model, run: Run) -> Corpus:
             )
         return corpus
     if kind == "multilabel" and corpus.task.kind == "classify":
-        raise MismatchError("the teacher gives any number of labels per text, the data one class", "set --data.task multilabel")
+        raise MismatchError(
+            "the teacher gives any number of labels per text, the data one class", "set --data.task multilabel"
+        )
     return relabel(corpus, teacher.labels, ordered=bool(run.data.classes))
 
 
@@ -131,9 +139,10 @@ def _check(objective: Objective, corpus: Corpus, teacher: Model, student: Model 
     if needed & ~Want.LOGITS:
         raise MismatchError(f"the objective wants {needed}, but this teacher shows logits only", "drop the other terms")
     if student is not None:
-        if student.network.config.num_labels != teacher.network.config.num_labels:
+        outputs = student.network.config.num_labels, teacher.network.config.num_labels
+        if outputs[0] != outputs[1]:
             raise MismatchError(
-                f"the student has {student.network.config.num_labels} outputs, the teacher {teacher.network.config.num_labels}",
+                f"the student has {outputs[0]} outputs, the teacher {outputs[1]}",
                 "give the student as many labels as the teacher",
             )
         same = tokenizers_equal(student.tokenizer, teacher.tokenizer)
@@ -143,5 +152,6 @@ def _check(objective: Objective, corpus: Corpus, teacher: Model, student: Model 
                 "leave --teach.live off: cached answers are per text and fit any tokenizer",
             )
     if not corpus.train.labelled.any() and not needed:
-        raise MismatchError("no training row has a label, and the objective asks for nothing else", "add labels, or --recipe hinton")
-
+        raise MismatchError(
+            "no training row has a label, and the objective asks for nothing else", "add labels, or --recipe hinton"
+        )

@@ -20,7 +20,9 @@ class Recipe:
     summary: str
     paper: Paper
     objective: Callable[[Task], Objective]
-    knobs: Mapping[str, Any] = field(default_factory=dict)  # dotted knob → the paper's value where it is not the default
+    knobs: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # dotted knob → the paper's value where it is not the default
 
 
 RECIPES: dict[str, Recipe] = {}
@@ -33,7 +35,9 @@ def recipe(plan: Recipe) -> Recipe:
 
 def find(name: str) -> Recipe:
     if name not in RECIPES:
-        raise KnobError(f"there is no recipe '{name}'", f"choose one of {', '.join(RECIPES)}; `limbeck methods` explains them")
+        raise KnobError(
+            f"there is no recipe '{name}'", f"choose one of {', '.join(RECIPES)}; `limbeck methods` explains them"
+        )
     return RECIPES[name]
 
 
@@ -58,8 +62,9 @@ def from_table(table: Mapping[str, Mapping[str, Any]]) -> Objective:
         weight = knobs.pop("weight", 1.0)
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight >= 0:
             raise KnobError(f"knob 'objective.{name}.weight' cannot be {weight!r}", "it should be a number, 0 or more")
-        cls = METHODS[name].cls
-        parts.append(float(weight) * cls(**knobs))  # type: ignore[operator]
+        term = METHODS[name].cls(**knobs)
+        assert isinstance(term, Objective)
+        parts.append(float(weight) * term)
     if not parts:
         raise KnobError("the objective is empty", "give it at least one term, as in --objective.labels.weight 1")
     total = parts[0]

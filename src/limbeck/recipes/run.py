@@ -21,7 +21,6 @@ from limbeck.students.shrink import Shrink
 from limbeck.teachers.settings import TeachSettings
 from limbeck.train.schedule import Schedule
 
-
 CUSTOM = "custom"  # the objective is the run's own, whole
 AUTO: dict[Kind, str] = {"classify": "hinton", "multilabel": "hinton", "regress": "logits"}
 
@@ -30,12 +29,26 @@ class Run(Settings):
     """The main job: a teacher, a file of texts, a smaller student."""
 
     teacher: str = knob("", "the fine-tuned classifier to make small: a folder or a hub id", short="--teacher")
-    recipe: str = knob("auto", "hinton, logits, finetune, or custom (the objective as given, nothing added); auto: hinton, for numbers logits", short="--recipe")
+    recipe: str = knob(
+        "auto",
+        "hinton, logits, finetune, or custom (the objective as given, nothing added); auto: hinton, for numbers logits",
+        short="--recipe",
+    )
     out: str = knob("", "folder for the student, the report and everything else", short="--out")
-    seeds: int = knob(1, "how often to train, with seeds counted up from `seed`; 3 or more give an honest interval", at_least=1, short="--seeds")
+    seeds: int = knob(
+        1,
+        "how often to train, with seeds counted up from `seed`; 3 or more give an honest interval",
+        at_least=1,
+        short="--seeds",
+    )
     seed: int = knob(0, "the first seed", at_least=0, short="--seed")
     baseline: bool = knob(True, "also train the same student without the teacher, to prove what distillation gave")
-    student_from: str = knob("", "start the student from this model folder or hub id instead of shrinking the teacher", short="--student-from")
+    student_from: str = knob(
+        "",
+        "start the student from this model folder or hub id instead of shrinking the teacher",
+        short="--student-from",
+    )
+    trust_remote_code: bool = knob(False, "run Python code that comes with a model; only for code you have read")
     data: DataSettings = knob(DataSettings(), "the texts")
     student: Shrink = knob(Shrink(), "the shape of the student")
     objective: Table = knob({}, "terms and weights that differ from the recipe's")
@@ -73,7 +86,9 @@ def read_run(path: Path | str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise KnobError(f"there is no run file {path}", "write one with `limbeck distill … --print > run.toml`") from None
+        raise KnobError(
+            f"there is no run file {path}", "write one with `limbeck distill … --print > run.toml`"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
         raise KnobError(f"{path} is not a TOML run file: {error}", "compare it with what --print writes") from None
 

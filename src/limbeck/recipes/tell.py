@@ -41,7 +41,9 @@ def tell(found: Findings, watcher: Watcher, stage: str) -> Record:
     ready, run = found.ready, found.ready.run
     folders = _folders(found)
     texts = texts_of(ready.corpus.test)
-    speeds = measure_speed(folders, texts, run.measure, run.data.max_length, watcher, stage) if run.measure.speed else {}
+    speeds = (
+        measure_speed(folders, texts, run.measure, run.data.max_length, watcher, stage) if run.measure.speed else {}
+    )
     arms = [_teacher_arm(found, speeds.get("teacher"))]
     arms += [_student_arm(found, name, speeds.get(name)) for name in found.outcomes]
     return Record(

@@ -83,7 +83,7 @@ def _trade(title: str, x_title: str, metric: str, points: Sequence[svg.Point], r
 
 
 def _points(record: Record, x_of: Callable[[Arm], float | None], alone: bool) -> list[svg.Point]:
-    """A point for each arm. Beside other runs colour tells the role, the name tells the run, and a line joins the two."""
+    """A point for each arm. Beside other runs, colour tells the role and the name tells the run."""
     points = []
     for arm in record.arms:
         x, y = x_of(arm), quality(arm, record.metric)
@@ -247,7 +247,7 @@ def right_and_wrong(record: Record) -> Figure | None:
         f"{name}: " + ", ".join(f"{b.label} {b.text}" for b in group) for name, group in groups
     )
     draw = partial(svg.bars, groups, 1.0, title=told)
-    caption = f"A copy of the teacher would read 100{n.GAP}% and 0{n.GAP}%. What the student gets right on its own is the second group."
+    caption = f"A copy of the teacher would read 100{n.GAP}% and 0{n.GAP}%; what lies above 0 is the student’s own."
     return Figure(title, caption, draw(width=WIDE.width), draw(width=NARROW.width))
 
 
@@ -279,8 +279,8 @@ def differences(record: Record) -> Figure | None:
         factor = 100 if n.is_share(c.metric) else 1
         told = n.difference(c.metric, c.difference)
         name = f"{titles.get(c.better, c.better)} − {titles.get(c.than, c.than)}"
-        values = (factor * v for v in (c.difference, c.low, c.high))
-        rows.append(svg.Interval(name, *values, told, tone.get(c.better, "student")))
+        middle, low, high = (factor * v for v in (c.difference, c.low, c.high))
+        rows.append(svg.Interval(name, middle, low, high, told, tone.get(c.better, "student")))
     unit = "points of " if n.is_share(first.metric) else ""
     told = "; ".join(f"{row.label}: {row.text}, from {row.low:.2f} to {row.high:.2f}" for row in rows)
     draw = partial(svg.intervals, rows, f"{unit}{n.metric_name(first.metric)}", title=f"Paired differences. {told}")
@@ -288,4 +288,5 @@ def differences(record: Record) -> Figure | None:
         f"Paired difference on {n.plural(first.rows, 'test row')}, {n.plural(first.seeds, 'seed')}, "
         f"with its {n.percent(first.confidence, 0)} interval. An interval that holds 0 proves nothing."
     )
-    return Figure("Did distillation help?", caption, draw(width=WIDE.width), draw(width=NARROW.width))
+    title = "Did distillation help?" if record.kind == "distill" else "Paired differences"
+    return Figure(title, caption, draw(width=WIDE.width), draw(width=NARROW.width))

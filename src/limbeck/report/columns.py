@@ -63,12 +63,16 @@ def _mean(spread: Spread | None) -> float | None:
 
 _COLUMNS = (
     Column("agreement", "agrees with teacher", _agreement),
-    Column("parameters", "parameters", lambda _, arm: _cell(arm.size and arm.size.parameters, n.millions)),
-    Column("bytes", "on disk", lambda _, arm: _cell(arm.size and arm.size.bytes_on_disk, n.megabytes)),
-    Column("p50", "p50", lambda _, arm: _cell(arm.speed and arm.speed.p50_ms, n.milliseconds)),
-    Column("p95", "p95", lambda _, arm: _cell(arm.speed and arm.speed.p95_ms, n.milliseconds)),
-    Column("throughput", "sentences/s", lambda _, arm: _cell(arm.speed and arm.speed.sentences_per_second, n.figure)),
-    Column("peak", "peak memory", lambda _, arm: _cell(arm.speed and arm.speed.peak_bytes, n.megabytes)),
+    Column("parameters", "parameters", lambda _, arm: _cell(arm.size.parameters if arm.size else None, n.millions)),
+    Column("bytes", "on disk", lambda _, arm: _cell(arm.size.bytes_on_disk if arm.size else None, n.megabytes)),
+    Column("p50", "p50", lambda _, arm: _cell(arm.speed.p50_ms if arm.speed else None, n.milliseconds)),
+    Column("p95", "p95", lambda _, arm: _cell(arm.speed.p95_ms if arm.speed else None, n.milliseconds)),
+    Column(
+        "throughput",
+        "sentences/s",
+        lambda _, arm: _cell(arm.speed.sentences_per_second if arm.speed else None, n.figure),
+    ),
+    Column("peak", "peak memory", lambda _, arm: _cell(arm.speed.peak_bytes if arm.speed else None, n.megabytes)),
     Column("training", "training", lambda _, arm: _cell(_mean(seconds(arm)), n.duration)),
     Column("seeds", "seeds", lambda _, arm: _cell(len(arm.runs) or None, n.count)),
 )

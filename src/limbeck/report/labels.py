@@ -57,6 +57,15 @@ def text_width(words: str, font: float = FONT) -> float:
     return sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.58 for c in words) * font
 
 
+def fitted(words: str, width: float) -> str:
+    """The words, cut with an ellipsis where they would run out of the drawing."""
+    if text_width(words) <= width:
+        return words
+    while words and text_width(words + "…") > width:
+        words = words[:-1]
+    return words.rstrip() + "…"
+
+
 def place(labels: Sequence[Label], marks: Sequence[Box], bounds: Box) -> list[Placed]:
     """Puts each label in the first free place around its mark; one that finds none is left to its tooltip."""
     placed: list[Placed] = []

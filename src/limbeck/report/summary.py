@@ -65,7 +65,7 @@ def is_pair(record: Record) -> bool:
     return teacher is not None and subject is not None and subject is not teacher
 
 
-def test_rows(record: Record) -> int:
+def tested_rows(record: Record) -> int:
     split = record.data.splits.get("test") or record.data.splits.get("dev")
     return (split.labelled or split.rows) if split else 0
 
@@ -128,7 +128,7 @@ def _cost(student: Arm, teacher: Arm) -> str:
 
 
 def _reached(record: Record, arm: Arm) -> str:
-    reached, speed, rows = quality(arm, record.metric), arm.speed, test_rows(record)
+    reached, speed, rows = quality(arm, record.metric), arm.speed, tested_rows(record)
     if reached is not None:
         name = n.metric_name(record.metric)
         on = f" on {n.plural(rows, 'row')}" if rows else ""
@@ -160,7 +160,7 @@ def _caveats(record: Record) -> Iterable[str]:
     subject = subject_of(record)
     if subject is None:
         return
-    scored, rows = quality(subject, record.metric), test_rows(record)
+    scored, rows = quality(subject, record.metric), tested_rows(record)
     if record.kind in ("distill", "train") and len(subject.runs) == 1:
         yield "One seed: how far chance moved the result is not known. Run with --seeds 3 to find out."
     if scored is None and record.kind != "bench":

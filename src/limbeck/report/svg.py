@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from limbeck.report.labels import Box, Label, place, text_width
+from limbeck.report.labels import Box, Label, fitted, place, text_width
 
 FONT = 12.0  # the page draws charts at their natural size, so this is what a person sees
 
@@ -301,11 +301,11 @@ def bars(groups: Sequence[tuple[str, Sequence[Bar]]], top: float, width: float, 
     y = 0.0
     for name, group in groups:
         if name:
-            parts.append(text(0, y + 12, name, kind="axis"))
+            parts.append(text(0, y + 12, fitted(name, width), kind="axis"))
             y += 22
         for bar in group:
             length = max(1.0, (width - room) * bar.value / top)
-            parts.append(text(0, y + 11, bar.label))
+            parts.append(text(0, y + 11, fitted(bar.label, width)))
             parts.append(element("rect", x=0, y=y + 17, width=width - room, height=8, rx=1, class_="track"))
             parts.append(element("rect", x=0, y=y + 17, width=length, height=8, rx=1, class_=f"bar tone-{bar.tone}"))
             parts.append(text(width, y + 25, bar.text, "end", "value"))
@@ -330,7 +330,7 @@ def intervals(rows: Sequence[Interval], x_title: str, width: float, title: str) 
         y = tall * i + 46
         tip = element("title", str(escape(f"{row.label}\n{row.text}")))
         half = text_width(row.text, FONT) / 2
-        parts.append(text(0, y - 35, row.label))
+        parts.append(text(0, y - 35, fitted(row.label, width)))
         parts.append(text(min(max(x(row.middle), half), width - half), y - 11, row.text, "middle", "value halo"))
         parts.append(element("line", x1=x(row.low), x2=x(row.high), y1=y, y2=y, class_=f"interval tone-{row.tone}"))
         parts.append(element("circle", tip, cx=x(row.middle), cy=y, r=5.0, class_=f"mark tone-{row.tone}"))

@@ -31,5 +31,5 @@ def terminal_table(record: Record) -> RenderableType:
         table.add_row(Text(arm.title), *cells, style=style)
     sentences = [Text(headline(record), style="bold"), Text(verdict(record))]
     doubts = [Text(f"· {sentence}", style="dim") for sentence in caveats(record)]
-    parts = [table, Text(""), *(line for line in [*sentences, *doubts] if line.plain)]
+    parts: list[RenderableType] = [table, Text(""), *(line for line in [*sentences, *doubts] if line.plain)]
     return Padding(Group(*parts), (1, 1, 0, 1))

@@ -1,9 +1,9 @@
 """A teacher's answers, kept on disk: asked once, served to every epoch, seed and student.
 
 A cache is a folder of `answers-….safetensors` shards (uids int64, logits float32) and `cache.json`, which holds the
-fingerprints of teacher, tokenizer and data. Answers are found by uid, so shuffling, bucketing and resuming cannot pair an
-answer with another example. A shard is written whole or not at all; a cache that was cut short is completed, and one that
-was made for something else is refused.
+fingerprints of teacher, tokenizer and data. Answers are found by uid, so shuffling, bucketing and resuming cannot pair
+an answer with another example. A shard is written whole or not at all; a cache that was cut short is completed, and one
+that was made for something else is refused.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ def _check(index: Path, expected: Mapping[str, str]) -> None:
         found = json.loads(index.read_text(encoding="utf-8"))
         format_, fingerprints = found["format"], found["fingerprints"]
     except (ValueError, KeyError, TypeError):
-        raise MismatchError(f"{index} is not the index of a teacher cache", f"delete {index.parent} and run again") from None
+        raise MismatchError(
+            f"{index} is not the index of a teacher cache", f"delete {index.parent} and run again"
+        ) from None
     if format_ != FORMAT:
         raise MismatchError(
             f"{index.parent} was written in format {format_}, this version reads {FORMAT}", "delete it and run again"

@@ -9,4 +9,3 @@ class TeachSettings(Settings):
     live: bool = knob(False, "ask the teacher at every step instead of once; slower, same losses")
     cache: str = knob("", "folder for the teacher's answers, to share between runs (default: inside --out)")
     batch_size: int = knob(64, "texts per question to the teacher", at_least=1)
-    trust_remote_code: bool = knob(False, "run Python code that comes with the teacher's model; only for code you have read")

@@ -8,10 +8,14 @@ from limbeck.core.knob import Settings, knob
 
 
 class Schedule(Settings):
-    epochs: float = knob(3.0, "passes over the training rows at most; early stopping may end sooner", above=0, short="--epochs")
+    epochs: float = knob(
+        3.0, "passes over the training rows at most; early stopping may end sooner", above=0, short="--epochs"
+    )
     batch_size: int = knob(32, "rows per step on each device", at_least=1, short="--batch-size")
     accumulate: int = knob(1, "micro-batches per optimiser step; means are over the whole step", at_least=1)
-    learning_rate: float = knob(5e-5, "peak of the learning rate", above=0, source="BERT, 2e-5 to 5e-5", short="--learning-rate")
+    learning_rate: float = knob(
+        5e-5, "peak of the learning rate", above=0, source="BERT, 2e-5 to 5e-5", short="--learning-rate"
+    )
     warmup: float = knob(0.1, "share of the steps in which the rate rises", at_least=0, below=1, source="BERT, 10 %")
     decay: Literal["linear", "cosine", "constant"] = knob("linear", "how the rate falls after warm-up", source="BERT")
     weight_decay: float = knob(0.01, "of all weights but biases and norms", at_least=0, source="BERT")
@@ -19,6 +23,8 @@ class Schedule(Settings):
     evals_per_epoch: int = knob(2, "dev measurements and checkpoints per epoch", at_least=1)
     patience: int = knob(4, "dev measurements without improvement before training stops; 0 for never", at_least=0)
     bucket: bool = knob(True, "put texts of like length into one batch; faster, same examples per epoch")
-    precision: Literal["fp32", "bf16", "fp16"] = knob("fp32", "arithmetic of the forward pass; bf16 and fp16 pay on a GPU only")
+    precision: Literal["fp32", "bf16", "fp16"] = knob(
+        "fp32", "arithmetic of the forward pass; bf16 and fp16 pay on a GPU only"
+    )
     report_to: str = knob("none", "loggers of transformers.Trainer, comma-separated: tensorboard, wandb, mlflow, …")
     threads: int = knob(0, "CPU threads; 0 leaves the choice to torch", at_least=0)

@@ -1,8 +1,8 @@
 """The only training loop: a transformers.Trainer whose loss is an Objective.
 
-Three things differ from a plain Trainer. The order of examples depends on (seed, epoch) alone, so a run that resumes in the
-middle of an epoch sees what an unbroken one would. The loss of a step with several micro-batches divides by the rows of the
-whole step. A checkpoint counts only once it is complete.
+Three things differ from a plain Trainer. The order of examples depends on (seed, epoch) alone, so a run that resumes
+in the middle of an epoch sees what an unbroken one would. The loss of a step with several micro-batches divides by the
+rows of the whole step. A checkpoint counts only once it is complete.
 """
 
 from __future__ import annotations

@@ -1,0 +1,38 @@
+"""A teacher and its student by the command line, and the Record of it, kept without examples."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from limbeck.core.record import Record
+from limbeck.data.demo import demo_model
+
+HOME = Path(__file__).resolve().parent
+WORK = HOME.parent / ".bench"  # large and made again at will; not in git
+
+
+def tell(
+    name: str, data: Sequence[object], teacher: Sequence[object], student: Sequence[object], seeds: int = 3
+) -> Record:
+    """`limbeck train`, then `limbeck distill`; an interrupted benchmark goes on where it was."""
+    place = WORK / name
+    rate = ["--learning-rate", "1e-4"]
+    limbeck("train", place / "teacher", "--model", demo_model(), *data, *teacher, *rate, "--measure.no-speed")
+    made = ["--teacher", place / "teacher" / "model", *data, *student, *rate]
+    limbeck("distill", place / "student", *made, "--seeds", seeds, "--measure.examples", "0")
+    record = Record.load(place / "student")
+    record.save(HOME / "results" / f"{name}.json")
+    return record
+
+
+def limbeck(verb: str, out: Path, *flags: object) -> None:
+    resume = ["--resume"] if (out / "run.toml").exists() else []
+    if (out / "record.json").exists():
+        shutil.rmtree(out)
+        resume = []
+    command = [sys.executable, "-m", "limbeck", verb, "--out", out, *flags, *resume]
+    subprocess.run([str(word) for word in command], check=True)
