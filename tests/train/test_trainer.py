@@ -4,6 +4,7 @@ import pytest
 import torch
 from transformers import TrainerCallback, set_seed
 
+from limbeck.core.errors import KnobError
 from limbeck.core.teacher import NoTeacher
 from limbeck.data.corpus import load
 from limbeck.data.encode import Collator, batches, encode
@@ -186,3 +187,8 @@ def test_callbacks_of_transformers_work(tmp_path, corpus, teacher):
     distiller(tmp_path, corpus, teacher, epochs=1, callbacks=[Note()]).train()
     assert any("term_soft" in logs for logs in seen)
     assert any("eval_accuracy" in logs for logs in seen)
+
+
+def test_a_logger_that_is_not_there_is_explained(tmp_path, corpus, teacher):
+    with pytest.raises(KnobError, match=r"train.report_to.*\n.*install"):
+        distiller(tmp_path, corpus, teacher, report_to="no-such-logger")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,8 +48,8 @@ def explained(path: Path | str) -> Iterator[None]:
         if reason is None:
             raise
         raise LimbeckError(f"cannot write {path}: {reason[0]}", reason[1]) from None
-    except Exception as error:  # safetensors reports a full disk as an error of its own
-        if "No space left" not in str(error):
+    except Exception as error:  # safetensors and torch report a full disk as errors of their own
+        if "No space left" not in str(error) and not _is_full(Path(path)):
             raise
         raise LimbeckError(f"cannot write {path}: {_REASONS[errno.ENOSPC][0]}", _REASONS[errno.ENOSPC][1]) from None
 
@@ -63,6 +64,11 @@ _REASONS = {
     errno.ENOTDIR: ("part of the path is a file, not a folder", "choose another folder with --out"),
     errno.EEXIST: ("a file of that name is in the way", "choose another folder with --out"),
 }
+
+
+def _is_full(path: Path) -> bool:
+    place = next((folder for folder in (path, *path.parents) if folder.is_dir()), Path())
+    return shutil.disk_usage(place).free < 2**16
 
 
 def _umask() -> int:

@@ -27,6 +27,7 @@ from transformers import (
 )
 from transformers.trainer_callback import PrinterCallback
 
+from limbeck.core.errors import KnobError
 from limbeck.core.files import write_text
 from limbeck.core.objective import Objective, Rows, loss
 from limbeck.core.progress import Silent, Watcher
@@ -39,6 +40,7 @@ from limbeck.data.encode import Collator, Encoded, to_batch
 from limbeck.students.open import quiet
 from limbeck.train.schedule import Schedule
 
+_LOGGERS = "install the logger's package, or leave the knob at none"
 COMPLETE = "complete"  # written last into a checkpoint folder
 
 
@@ -65,15 +67,20 @@ class Distiller(Trainer):
         self._terms: dict[str, Tensor] = {}
         self._logged_step = 0
         self._clock = MarkComplete()
-        super().__init__(
-            model=model,
-            args=_arguments(schedule, task, folder, seed, len(train)),
-            train_dataset=train,
-            eval_dataset=dev,
-            data_collator=Collator(tokenizer, task),
-            compute_metrics=score,
-            callbacks=[*_stopping(schedule), self._clock, *callbacks],
-        )
+        try:
+            super().__init__(
+                model=model,
+                args=_arguments(schedule, task, folder, seed, len(train)),
+                train_dataset=train,
+                eval_dataset=dev,
+                data_collator=Collator(tokenizer, task),
+                compute_metrics=score,
+                callbacks=[*_stopping(schedule), self._clock, *callbacks],
+            )
+        except (RuntimeError, ValueError) as error:
+            if schedule.report_to == "none":
+                raise
+            raise KnobError(f"knob 'train.report_to' cannot be '{schedule.report_to}': {error}", _LOGGERS) from None
         self.loss_is_scaled_for_ga = True
         for noisy in (ProgressCallback, PrinterCallback):
             self.remove_callback(noisy)
