@@ -38,18 +38,25 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise KnobError(*_explain(type(self), error)) from None
 
+    # Unmarked, pydantic would call it for nested groups too, and the error would forget in which group it arose.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
-        return cls(**values)
+    def of(cls, values: Mapping[str, Any], within: str) -> Self:
+        """Settings that stand in the table `within` of a run file; an error says so."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise KnobError(*_explain(cls, error, f"{within}.")) from None
 
     def but(self, **changes: Any) -> Self:
         """The same settings with some values changed, checked again."""
         return type(self)(**{**self.model_dump(), **changes})
 
 
-def _explain(cls: type[BaseModel], error: ValidationError) -> tuple[str, str]:
+def _explain(cls: type[BaseModel], error: ValidationError, prefix: str = "") -> tuple[str, str]:
     first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"])
+    path = prefix + ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         holder = _holder(cls, first["loc"][:-1])
         known = list(holder.model_fields)

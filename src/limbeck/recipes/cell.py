@@ -22,6 +22,7 @@ from limbeck.core.teacher import Teacher
 from limbeck.data.encode import Collator, Encoded, batches
 from limbeck.measure.predict import predict
 from limbeck.measure.quality import quality
+from limbeck.students.open import quiet
 from limbeck.train.schedule import Schedule
 from limbeck.train.trainer import Distiller, Watch
 
@@ -78,29 +79,33 @@ def _train(cell: Cell, home: Path, watcher: Watcher, callbacks: Sequence[Trainer
         score=scorer(cell.task),
         callbacks=[Watch(watcher, cell.title, cell.task.metric), *callbacks],
     )
-    with explained(home):
+    with explained(home), quiet():
         trainer.train(resume_from_checkpoint=trainer.last_complete_checkpoint())
-        model = trainer.model.cpu().eval()
-        model.save_pretrained(home / "model")
-        cell.tokenizer.save_pretrained(home / "model")
-        logits = predict_split(model, cell.tokenizer, cell.task, cell.splits["test"])
-        with atomic(home / "test.safetensors") as part:
-            save_file({"uids": cell.splits["test"].examples.uids, "logits": logits}, part)
-    scores, per_class = score_split(cell.task, logits, cell.splits["test"])
-    seconds = trainer.seconds
-    steps = trainer.state.global_step * cell.schedule.batch_size * cell.schedule.accumulate
+        _keep(cell, home, trainer, seconds=trainer.seconds)
+        shutil.rmtree(home / "checkpoints", ignore_errors=True)
+
+
+def _keep(cell: Cell, home: Path, trainer: Distiller, seconds: float) -> None:
+    """Model, answers and figures; the result comes last, so that what has one is whole."""
+    model, test, state = trainer.model.cpu().eval(), cell.splits["test"], trainer.state
+    model.save_pretrained(home / "model")
+    cell.tokenizer.save_pretrained(home / "model")
+    logits = predict_split(model, cell.tokenizer, cell.task, test)
+    with atomic(home / "test.safetensors") as part:
+        save_file({"uids": test.examples.uids, "logits": logits}, part)
+    scores, per_class = score_split(cell.task, logits, test)
+    seen = state.epoch * len(cell.splits["train"])
     result = SeedResult(
         seed=cell.seed,
         quality=scores,
         per_class=per_class,
         curve=trainer.curve(),
         seconds=seconds,
-        best_step=trainer.state.best_global_step or trainer.state.global_step,
-        sentences_per_second=steps / seconds if seconds else 0.0,
+        best_step=state.best_global_step or state.global_step,
+        sentences_per_second=seen / seconds,
     )
-    kept = {"result": result.model_dump(), "dev_score": trainer.state.best_metric or 0.0}
+    kept = {"result": result.model_dump(), "dev_score": state.best_metric or 0.0}
     write_text(home / "result.json", json.dumps(kept))
-    shutil.rmtree(home / "checkpoints", ignore_errors=True)
 
 
 def predict_split(

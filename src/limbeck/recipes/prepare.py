@@ -66,16 +66,12 @@ def prepare(
     if not run.teacher and teacher is None:
         raise KnobError("no teacher was given", "name one with --teacher, or make one with `limbeck train`")
     watcher.say(f"opening the teacher {run.teacher or type(teacher.network).__name__}")  # type: ignore[union-attr]
-    taught = teacher or Model(
-        *open_classifier(run.teacher, trust_remote_code=run.trust_remote_code), where=run.teacher
-    )
+    taught = teacher or Model(*open_classifier(run.teacher, trust_remote_code=run.trust_remote_code), where=run.teacher)
     corpus = _fit(load(_asked(run.data, taught), data, watcher, known=taught.labels), taught, run)
     run = complete(run, corpus.task)
     objective = from_table(run.objective)
     if student is None and run.student_from:
-        student = Model(
-            *open_encoder(run.student_from, corpus.task, run.trust_remote_code), where=run.student_from
-        )
+        student = Model(*open_encoder(run.student_from, corpus.task, run.trust_remote_code), where=run.student_from)
     _check(objective, corpus, taught, student, run)
     for_teacher = encode_splits(corpus, taught.tokenizer, run.data.max_length)
     alike = student is None or tokenizers_equal(student.tokenizer, taught.tokenizer)

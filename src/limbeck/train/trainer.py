@@ -208,7 +208,7 @@ def _stopping(schedule: Schedule) -> list[TrainerCallback]:
 
 def _arguments(schedule: Schedule, task: Task, folder: Path, seed: int, rows: int) -> TrainingArguments:
     steps_per_epoch = -(-rows // (schedule.batch_size * schedule.accumulate))
-    every = max(steps_per_epoch // schedule.evals_per_epoch, 1)
+    every = -(-steps_per_epoch // schedule.evals_per_epoch)
     return TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=schedule.epochs,
