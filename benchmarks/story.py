@@ -20,9 +20,8 @@ def tell(
 ) -> Record:
     """`limbeck train`, then `limbeck distill`; an interrupted benchmark goes on where it was."""
     place = WORK / name
-    rate = ["--learning-rate", "1e-4"]
-    limbeck("train", place / "teacher", "--model", demo_model(), *data, *teacher, *rate, "--measure.no-speed")
-    made = ["--teacher", place / "teacher" / "model", *data, *student, *rate]
+    limbeck("train", place / "teacher", "--model", demo_model(), *data, *teacher, "--measure.no-speed")
+    made = ["--teacher", place / "teacher" / "model", *data, *student]
     limbeck("distill", place / "student", *made, "--seeds", seeds, "--measure.examples", "0")
     record = Record.load(place / "student")
     record.save(HOME / "results" / f"{name}.json")

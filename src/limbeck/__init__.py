@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from limbeck.objectives import Labels, LogitRegression, SoftTargets
     from limbeck.recipes.distill import Result, distill
     from limbeck.recipes.fit import fit
+    from limbeck.recipes.prepare import Model
     from limbeck.recipes.run import Run, TrainRun
     from limbeck.report import Report
     from limbeck.students.shrink import Shrink
@@ -33,6 +34,7 @@ _HOMES = {
     "LimbeckError": "core.errors",
     "Labels": "objectives",
     "LogitRegression": "objectives",
+    "Model": "recipes.prepare",
     "Record": "core.record",
     "Report": "report",
     "Result": "recipes.distill",
@@ -47,6 +49,7 @@ __all__ = [
     "Labels",
     "LimbeckError",
     "LogitRegression",
+    "Model",
     "Record",
     "Report",
     "Result",

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
+STOPPED = 130  # what shells call a program that ended by Ctrl-C
+_RESUME = "; run the same command with --resume to go on from where it was"
+_GO_ON = {"distill": _RESUME, "train": _RESUME, "demo": "; run the same command again to go on from where it was"}
+
 
 def main() -> None:
     """Runs a verb. A person's mistake ends in a sentence and exit code 2, Ctrl-C in 130; a traceback is our mistake."""
@@ -12,16 +16,18 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    from limbeck.cli.app import app
     from limbeck.core.errors import LimbeckError
 
     try:
-        app()
+        from limbeck.cli.app import app
+
+        app(sys.argv[1:])()
     except LimbeckError as error:
         print(f"limbeck: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print(
-            "\nlimbeck: stopped; run the same command with --resume to go on from the last checkpoint", file=sys.stderr
-        )
-        sys.exit(130)
+    except (KeyboardInterrupt, SystemExit) as end:
+        # typer turns Ctrl-C into an exit, so it comes as either.
+        if isinstance(end, SystemExit) and end.code != STOPPED:
+            raise
+        print(f"\nlimbeck: stopped{_GO_ON.get(sys.argv[1], '') if sys.argv[1:] else ''}", file=sys.stderr)
+        sys.exit(STOPPED)

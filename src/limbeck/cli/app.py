@@ -1,23 +1,45 @@
-"""The verbs, in the order a person meets them."""
+"""The verbs, in the order a person meets them. Only the one that was chosen is loaded."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
 import typer
 
-from limbeck.cli import bench, demo, distill, evaluate, methods, report, train
+VERBS = {
+    "distill": "Make a smaller student of a teacher, and measure what was kept.",
+    "train": "Fine-tune an encoder on labelled texts, to have a teacher.",
+    "eval": "Measure a model on labelled texts: quality, calibration, agreement.",
+    "bench": "Measure latency, throughput, memory and size of saved models.",
+    "report": "Put runs side by side on one self-contained page.",
+    "methods": "List recipes and objectives, or explain one.",
+    "demo": "The whole story on MiniLM and Rotten Tomatoes, in minutes.",
+}
+_FILES = {"eval": "evaluate"}  # where the verb's name is taken in Python
 
-app = typer.Typer(
-    help="Make a big transformer small, and prove what was kept.",
-    epilog="Start with `limbeck demo`, or: limbeck distill --teacher DIR --data reviews.csv --out runs/small",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("distill")(distill.distill)
-app.command("train")(train.train)
-app.command("eval")(evaluate.evaluate)
-app.command("bench")(bench.bench)
-app.command("report")(report.report)
-app.command("methods")(methods.methods)
-app.command("demo")(demo.demo)
+
+def app(arguments: Sequence[str]) -> typer.Typer:
+    """The command line for these arguments: the chosen verb whole, the others by name, so that help comes at once."""
+    cli = typer.Typer(
+        help="Make a big transformer small, and prove what was kept.",
+        epilog="Start with `limbeck demo`, or: limbeck distill --teacher DIR --data reviews.csv --out runs/small",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    chosen = next((word for word in arguments if not word.startswith("-")), "")
+    for verb, summary in VERBS.items():
+        cli.command(verb, short_help=summary)(_load(verb) if verb == chosen else _not_loaded)
+    return cli
+
+
+def _load(verb: str) -> Callable[..., None]:
+    name = _FILES.get(verb, verb)
+    run: Callable[..., None] = getattr(import_module(f"limbeck.cli.{name}"), name)
+    return run
+
+
+def _not_loaded() -> None:
+    raise AssertionError("only the chosen verb runs")

@@ -11,7 +11,7 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.core.errors import KnobError
-from limbeck.recipes.run import Run, overlay, read_run, undot, write_run
+from limbeck.recipes.run import CUSTOM, Run, overlay, read_run, undot, write_run
 
 Resume = Annotated[bool, typer.Option("--resume", help="go on with the run in --out where it was cut off")]
 Print = Annotated[
@@ -52,7 +52,10 @@ def gather(run_file: str | None, knobs: dict[str, Any], resume: bool) -> dict[st
     kept = Path(str(flags.get("out", ""))) / "run.toml"
     if run_file is None and resume and flags.get("out") and kept.exists():
         run_file = str(kept)
-    return overlay(read_run(run_file), flags) if run_file else flags
+    written = read_run(run_file) if run_file else {}
+    if flags.get("recipe", CUSTOM) not in (CUSTOM, written.get("recipe")):
+        written.pop("objective", None)  # it spells out the recipe that the flag replaces
+    return overlay(written, flags)
 
 
 def printable(run: Run) -> Run:

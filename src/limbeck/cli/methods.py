@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from limbeck.core.card import METHODS, Card
 from limbeck.core.errors import KnobError
@@ -56,7 +56,8 @@ def _show_method(console: Console, card: Card) -> None:
     console.print(f"[bold]objective {card.name}[/bold] ({card.cls.__name__} in Python)")
     console.print(escape(card.text), highlight=False)
     console.print(f"\n{escape(str(card.paper))}  {card.paper.url}", highlight=False, soft_wrap=True)
-    table = Table("knob", "default", "what it does", "source", box=None, pad_edge=False, header_style="dim")
+    flags = Column("knob", no_wrap=True)
+    table = Table(flags, "default", "what it does", "source", box=None, pad_edge=False, header_style="dim")
     for name, field in card.cls.model_fields.items():
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
         flag = f"--objective.{card.name}.{name}"

@@ -43,15 +43,15 @@ def explained(path: Path | str) -> Iterator[None]:
     """Turns the operating system's refusals about `path` into a sentence with a remedy."""
     try:
         yield
-    except OSError as error:
-        reason = _REASONS.get(error.errno or 0)
+    except LimbeckError:
+        raise
+    except Exception as error:
+        # safetensors, torch and shutil report a full disk as errors of their own
+        full = "No space left" in str(error) or _is_full(Path(path))
+        reason = _REASONS.get(getattr(error, "errno", None) or (errno.ENOSPC if full else 0))
         if reason is None:
             raise
         raise LimbeckError(f"cannot write {path}: {reason[0]}", reason[1]) from None
-    except Exception as error:  # safetensors and torch report a full disk as errors of their own
-        if "No space left" not in str(error) and not _is_full(Path(path)):
-            raise
-        raise LimbeckError(f"cannot write {path}: {_REASONS[errno.ENOSPC][0]}", _REASONS[errno.ENOSPC][1]) from None
 
 
 _RESUME = "then run the same command with --resume; what was finished is kept"

@@ -24,7 +24,16 @@ def knob(
 ) -> Any:
     """A field of a Settings class: default, one line of help, limits, where the default comes from, a short flag."""
     extra = {key: value for key, value in {"source": source, "short": short}.items() if value}
-    return Field(default, description=help, json_schema_extra=dict(extra), gt=above, ge=at_least, lt=below, le=at_most)
+    return Field(
+        default,
+        description=help,
+        json_schema_extra=dict(extra),
+        gt=above,
+        ge=at_least,
+        lt=below,
+        le=at_most,
+        allow_inf_nan=False if isinstance(default, float) else None,
+    )
 
 
 class Settings(BaseModel):

@@ -69,7 +69,7 @@ def load(
     given = gather(settings, data)
     drafts = _drafts(given, settings)
     train = drafts["train"]
-    scheme = scheme_of(train.labels, settings, train.table, train.roles)
+    scheme = scheme_of(train.labels, settings, train.table, train.roles, known)
     usable, notes = _with_labels(drafts, given)
     parts = _cut(usable, settings)
     found = {

@@ -47,7 +47,7 @@ def _by_position(task: Task, labels: Sequence[str], whose: str, ordered: bool) -
             f"but {whose} has {len(labels)} ({_some(labels)})",
             "use a model trained on these labels, or list all of its classes in its order with --data.classes",
         )
-    if ordered or task.labels == tuple(map(str, range(len(labels)))):
+    if ordered or task.labels in (tuple(labels), tuple(map(str, range(len(labels))))):
         return task, list(range(len(labels)))
     raise MismatchError(
         f"{whose} calls its classes {_some(labels)}, so nothing says which of them is '{task.labels[0]}'",

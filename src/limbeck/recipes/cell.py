@@ -22,7 +22,7 @@ from limbeck.core.teacher import Teacher
 from limbeck.data.encode import Collator, Encoded, batches
 from limbeck.measure.predict import predict
 from limbeck.measure.quality import quality
-from limbeck.students.open import quiet
+from limbeck.students.open import name_outputs, quiet
 from limbeck.train.schedule import Schedule
 from limbeck.train.trainer import Distiller, Watch
 
@@ -65,8 +65,10 @@ def train_cell(cell: Cell, folder: Path, watcher: Watcher, callbacks: Sequence[T
 
 def _train(cell: Cell, home: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback]) -> None:
     set_seed(cell.seed)
+    model = cell.build()
+    name_outputs(model.config, cell.task)
     trainer = Distiller(
-        cell.build(),
+        model,
         objective=cell.objective,
         teacher=cell.teacher,
         task=cell.task,

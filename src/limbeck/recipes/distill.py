@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, TrainerCallback
 
+from limbeck.core.errors import KnobError
 from limbeck.core.objective import Objective, wants
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Record
@@ -22,14 +23,14 @@ from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.data.encode import Collator, Encoded, batches, encode
 from limbeck.objectives import Labels
 from limbeck.recipes.cell import Cell, Outcome, predict_split, train_cell
-from limbeck.recipes.folder import RECORD_FILE, agree, claimed
+from limbeck.recipes.folder import RECORD_FILE, agree, claimed, put
 from limbeck.recipes.prepare import SPLITS, Model, Prepared, prepare
 from limbeck.recipes.recipe import to_table
 from limbeck.recipes.run import CUSTOM, Run
-from limbeck.recipes.tell import Findings, tell
+from limbeck.recipes.tell import Findings, settle, tell
 from limbeck.report import Report
-from limbeck.students.open import open_classifier, shape_of
-from limbeck.students.shrink import Shrink
+from limbeck.students.open import open_classifier, open_encoder, shape_of
+from limbeck.students.shrink import Shrink, again
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
 
@@ -55,6 +56,7 @@ def distill(
     *,
     out: str | Path = "",
     tokenizer: Any = None,
+    reading: Mapping[str, Any] | None = None,
     run: Run | None = None,
     resume: bool = False,
     callbacks: Sequence[TrainerCallback] = (),
@@ -65,10 +67,11 @@ def distill(
     """Makes a smaller student of `teacher` and measures what was kept.
 
     `teacher` is a folder, a hub id or a model (then give its `tokenizer`); `data` a file, a folder, a hub id, a
-    `datasets` object or a list of rows; `student` a `Shrink`, or a model to start from. Further knobs as in a run file:
+    `datasets` object or a list of rows; `student` a `Shrink`, or a model to start from. `reading` holds the knobs
+    of the table `data`, as in `reading={"text_column": "body"}`; further knobs are as in a run file:
     `distill(…, seeds=3, train={"epochs": 5})`. Without `out` everything goes to a new temporary folder.
     """
-    run = run or Run(**knobs)
+    run = run or Run(**knobs, data=dict(reading or {}))
     given: dict[str, Any] = {"out": str(out)} if out else {}
     taught, where = _given(teacher, tokenizer)
     started: Model | None = None
@@ -95,7 +98,12 @@ def _given(model: Any, tokenizer: Any) -> tuple[Model | None, str]:
     """A model in hand, or the place of one."""
     if isinstance(model, str | Path):
         return None, str(model)
-    return model if isinstance(model, Model) else Model(model, tokenizer), ""
+    given = model if isinstance(model, Model) else Model(model, tokenizer)
+    if given.tokenizer is None:
+        raise KnobError(
+            f"the {type(given.network).__name__} came without its tokenizer", "give it too, as in tokenizer=tokenizer"
+        )
+    return given, ""
 
 
 def _distill(
@@ -111,20 +119,24 @@ def _distill(
     if run.train.threads:
         torch.set_num_threads(run.train.threads)
     ready = prepare(run, watcher, data=data, teacher=taught, student=started)
-    agree(folder, ready.run)
-    small, origin = _student(ready)
-    watcher.say(origin)
-    watcher.plan(_stages(ready, passed(small)))
+    start = _start(ready)
+    ready = replace(ready, run=ready.run.but(train=ready.run.train.at_width(shape_of(start.network).hidden)))
+    agree(folder, ready.run, ready.fingerprints)
+    watcher.say(start.origin)
+    watcher.plan(_stages(ready, start))
     teacher, teacher_logits = _ask(ready, folder, watcher)
-    labelled_dev = _with_dev_labels(ready, teacher_logits["dev"])
+    ready = _with_dev_labels(ready, teacher_logits["dev"])
+    teacher_home = settle(ready.teacher, folder / "teacher")
+    if ready.teacher.where and not ready.run.teach.live:
+        ready.teacher.network.to("meta")  # all is asked: its memory goes to the student
     outcomes: dict[str, list[Outcome]] = {}
-    for cell in _cells(labelled_dev, teacher, NoTeacher()):
+    for cell in _cells(ready, start, teacher):
         outcomes.setdefault(cell.name.split("-")[0], []).append(train_cell(cell, folder / "arms", watcher, callbacks))
-    findings = Findings(labelled_dev, teacher_logits["test"], outcomes, folder, command or " ".join(sys.argv))
+    findings = Findings(ready, teacher_logits["test"], teacher_home, outcomes, folder, command or " ".join(sys.argv))
     record = tell(findings, watcher, MEASURING)
-    record = record.but(notes=[origin, *record.notes])
+    record = record.but(notes=[start.origin, *record.notes])
     best = max(outcomes["distilled"], key=lambda outcome: outcome.dev_score)
-    _keep(best.model, folder / "student", record)
+    put(best.model, folder / "student", card=Report((record,)).markdown())
     record.save(folder / RECORD_FILE)
     report = Report((record,))
     report.save(folder / "report.html")
@@ -133,18 +145,18 @@ def _distill(
     return Result(network, tokenizer, record, report, folder)
 
 
-def _cells(ready: Prepared, teacher: Teacher, nobody: Teacher) -> list[Cell]:
+def _cells(ready: Prepared, start: Start, teacher: Teacher) -> list[Cell]:
     """Each seed with and without the teacher: the same student, the same rows in the same order."""
     arms: list[tuple[str, str, Objective, Teacher]] = []
     if ready.run.baseline and wants(ready.objective) and ready.corpus.train.labelled.any():
-        arms.append(("plain", "student without teacher", 1.0 * Labels(), nobody))
+        arms.append(("plain", "student without teacher", 1.0 * Labels(), NoTeacher()))
     arms.append(("distilled", "student with teacher", ready.objective, teacher))
     return [
         Cell(
             name=f"{name}-seed{seed}",
             title=f"{title}, seed {seed}",
             seed=seed,
-            build=lambda: _student(ready)[0],
+            build=start.student,
             tokenizer=ready.tokenizer,
             task=ready.task,
             objective=objective,
@@ -157,12 +169,25 @@ def _cells(ready: Prepared, teacher: Teacher, nobody: Teacher) -> list[Cell]:
     ]
 
 
-def _student(ready: Prepared) -> tuple[PreTrainedModel, str]:
-    """A new student, and where its weights came from."""
-    if ready.student is None:
+@dataclass(frozen=True)
+class Start:
+    """Where the student of every seed starts. It does not hold on to the teacher."""
+
+    network: PreTrainedModel
+    origin: str  # said to people
+    student: Callable[[], PreTrainedModel]  # a new one; what no weights were there for comes from torch's current seed
+
+
+def _start(ready: Prepared) -> Start:
+    given = ready.student
+    if given is None:
         network, inheritance = blueprint(ready).build(ready.teacher.network)
-        return network, inheritance.sentence()
-    return copy.deepcopy(ready.student.network), f"The student starts from {ready.student.where or 'the given model'}."
+        return Start(network, inheritance.sentence(), partial(again, network, inheritance.fresh))
+    origin = f"The student starts from {given.where or 'the given model'}."
+    if given.where:
+        reopened = partial(open_encoder, given.where, ready.task, ready.run.trust_remote_code)
+        return Start(given.network, origin, lambda: reopened()[0])
+    return Start(given.network, origin, partial(copy.deepcopy, given.network))
 
 
 def blueprint(ready: Prepared) -> Shrink:
@@ -173,9 +198,9 @@ def blueprint(ready: Prepared) -> Shrink:
     return shape.but(layers=max(shape_of(ready.teacher.network).layers // 2, 1))
 
 
-def _stages(ready: Prepared, small: float) -> list[Stage]:
+def _stages(ready: Prepared, start: Start) -> list[Stage]:
     """Costs in rows × parameters through which they pass: a training step is three passes."""
-    big = passed(ready.teacher.network)
+    big, small = passed(ready.teacher.network), passed(start.network)
     rows = {name: len(getattr(ready.corpus, name)) for name in SPLITS}
     train, schedule = ready.run.train, rows["train"] * ready.run.train.epochs
     each = small * (3 * schedule + rows["dev"] * train.epochs * train.evals_per_epoch + rows["test"])
@@ -183,7 +208,7 @@ def _stages(ready: Prepared, small: float) -> list[Stage]:
     stages = [Stage(ASKING, big * sum(rows.values()))]
     stages += [
         Stage(cell.title, each + (live if "distilled" in cell.name else 0.0))
-        for cell in _cells(ready, NoTeacher(), NoTeacher())
+        for cell in _cells(ready, start, NoTeacher())
     ]
     return [
         *stages,
@@ -203,7 +228,8 @@ def _ask(ready: Prepared, folder: Path, watcher: Watcher) -> tuple[Teacher, dict
         logits = {name: _predict(ready, ready.for_teacher[name]) for name in ("dev", "test")}
         watcher.at(ASKING, 1.0)
         return live, logits
-    cache = Cache(ready.run.teach.cache or folder / "teacher-answers", ready.fingerprints)
+    about = {name: ready.fingerprints[name] for name in ("teacher", "tokenizer", "data")}
+    cache = Cache(ready.run.teach.cache or folder / "teacher-answers", about)
     for path in cache.damaged:
         watcher.say(f"{path} was damaged and is asked again")
     total = sum(len(ready.for_teacher[name]) for name in SPLITS)
@@ -239,13 +265,3 @@ def _with_dev_labels(ready: Prepared, teacher_dev: np.ndarray) -> Prepared:
     examples = replace(dev.examples, labels=labels, labelled=np.ones(len(dev), dtype=bool))
     dev = encode(examples, ready.tokenizer, ready.run.data.max_length)
     return replace(ready, for_student={**ready.for_student, "dev": dev})
-
-
-def _keep(model: Path, place: Path, record: Record) -> None:
-    """The student with its card, put in place in one move."""
-    part = place.with_name(f".{place.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    shutil.copytree(model, part)
-    (part / "README.md").write_text(Report((record,)).markdown(), encoding="utf-8")
-    shutil.rmtree(place, ignore_errors=True)
-    part.rename(place)

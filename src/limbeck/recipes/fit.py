@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,8 +20,8 @@ from limbeck.objectives import Labels
 from limbeck.objectives.papers import DEVLIN_2019
 from limbeck.recipes.cell import Cell, train_cell
 from limbeck.recipes.distill import MEASURING, Result, passed
-from limbeck.recipes.folder import RECORD_FILE, agree, claimed
-from limbeck.recipes.prepare import data_fingerprint, encode_splits
+from limbeck.recipes.folder import RECORD_FILE, agree, claimed, put
+from limbeck.recipes.prepare import data_fingerprint, encode_splits, labels_fingerprint
 from limbeck.recipes.run import TrainRun
 from limbeck.recipes.tell import describe, measure_speed, now, texts_of
 from limbeck.report import Report
@@ -54,7 +53,13 @@ def _fit(
         torch.set_num_threads(run.train.threads)
     corpus = load(run.data, data, watcher)
     network, tokenizer = open_encoder(run.model, corpus.task, run.trust_remote_code)
-    agree(folder, run)
+    run = run.but(train=run.train.at_width(shape_of(network).hidden))
+    prints = {
+        "tokenizer": tokenizer_fingerprint(tokenizer),
+        "data": data_fingerprint(corpus, run.data.max_length),
+        "labels": labels_fingerprint(corpus),
+    }
+    agree(folder, run, prints)
     splits = encode_splits(corpus, tokenizer, run.data.max_length)
     title = "fine-tuning"
     passes = 3 * run.train.epochs * len(corpus.train) * passed(network)
@@ -73,8 +78,7 @@ def _fit(
     )
     outcome = train_cell(cell, folder / "arms", watcher, callbacks)
     place = folder / "model"
-    if not place.exists():
-        shutil.copytree(outcome.model, place)
+    put(outcome.model, place)
     network, tokenizer = open_classifier(place)
     speeds = (
         measure_speed({"model": place}, texts_of(corpus.test), run.measure, run.data.max_length, watcher, MEASURING)
@@ -99,11 +103,7 @@ def _fit(
         machine=machine(),
         seeds=[run.seed],
         knobs=run.model_dump(),
-        fingerprints={
-            "model": fingerprint(network),
-            "tokenizer": tokenizer_fingerprint(tokenizer),
-            "data": data_fingerprint(corpus, run.data.max_length),
-        },
+        fingerprints={"model": fingerprint(network), **prints},
         task=corpus.task,
         metric=corpus.task.metric,
         data=corpus.card.but(truncated=sum(split.truncated for split in splits.values())),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +18,7 @@ from limbeck.recipes.run import differences, read_run, write_run
 
 RUN_FILE = "run.toml"
 RECORD_FILE = "record.json"
+PRINTS_FILE = "fingerprints.json"  # of what the run reads: knobs name files, and files change
 S = TypeVar("S", bound=Settings)
 
 # What may change between a run and its continuation: it alters neither what is learnt nor what is measured.
@@ -26,6 +29,7 @@ _FREE = {"out"}
 def claimed(out: Path | str, *, resume: bool) -> Iterator[Path]:
     """The folder, made and locked. A folder that holds a run is entered only to resume it."""
     folder = Path(out)
+    new = not folder.exists()
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".write-test"
@@ -49,19 +53,42 @@ def claimed(out: Path | str, *, resume: bool) -> Iterator[Path]:
             )
         yield folder
     finally:
-        lock.release()
+        # Unlinked while it is held: a run that comes now makes a lock of its own.
         (folder / ".lock").unlink(missing_ok=True)
+        lock.release()
+        if new and not any(folder.iterdir()):
+            folder.rmdir()
 
 
-def agree(folder: Path, run: S) -> None:
-    """Writes the run file, or, where one is, checks that this is the same run."""
-    path = folder / RUN_FILE
-    if path.exists():
-        changed = [line for line in differences(type(run)(**read_run(path)), run) if line.split(":")[0] not in _FREE]
-        if changed:
-            raise MismatchError(
-                f"{folder} was started with other knobs ({'; '.join(changed[:4])})",
-                "resume with the same ones, or choose another folder with --out",
-            )
-    else:
-        write_text(path, write_run(run))
+def agree(folder: Path, run: S, fingerprints: Mapping[str, str]) -> None:
+    """Writes down what the run is, or, where one was begun, checks that this is the same."""
+    file, prints = folder / RUN_FILE, folder / PRINTS_FILE
+    if not file.exists():
+        write_text(prints, json.dumps(fingerprints, indent=1) + "\n")
+        write_text(file, write_run(run))
+        return
+    changed = [line for line in differences(type(run)(**read_run(file)), run) if line.split(":")[0] not in _FREE]
+    if changed:
+        raise MismatchError(
+            f"{folder} was started with other knobs ({'; '.join(changed[:4])})",
+            "resume with the same ones, or choose another folder with --out",
+        )
+    before = json.loads(prints.read_text(encoding="utf-8"))
+    other = [name for name in fingerprints if fingerprints[name] != before.get(name)]
+    if other:
+        raise MismatchError(
+            f"since {folder} was started its {' and '.join(other)} changed",
+            "put the files back as they were, or choose another folder with --out",
+        )
+
+
+def put(model: Path, place: Path, card: str = "") -> None:
+    """A copy of a model folder, with its card, in place in one move."""
+    part = place.with_name(f".{place.name}.part")
+    with explained(place):
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(model, part)
+        if card:
+            (part / "README.md").write_text(card, encoding="utf-8")
+        shutil.rmtree(place, ignore_errors=True)
+        part.rename(place)

@@ -80,7 +80,10 @@ def prepare(
         "teacher": fingerprint(taught.network),
         "tokenizer": tokenizer_fingerprint(taught.tokenizer),
         "data": data_fingerprint(corpus, run.data.max_length),
+        "labels": labels_fingerprint(corpus),
     }
+    if student is not None and not student.where:
+        prints["student"] = fingerprint(student.network)
     return Prepared(run, taught, student, objective, corpus, for_teacher, for_student, prints)
 
 
@@ -92,6 +95,16 @@ def data_fingerprint(corpus: Corpus, max_length: int) -> str:
     """Names the set of examples, whatever their order, and how many tokens of each are seen."""
     uids = np.sort(np.concatenate([getattr(corpus, name).uids for name in SPLITS]))
     return hashlib.blake2b(uids.tobytes() + str(max_length).encode(), digest_size=8).hexdigest()
+
+
+def labels_fingerprint(corpus: Corpus) -> str:
+    """Names what is learnt from the examples: their labels, and the order from which a seed shuffles."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name in SPLITS:
+        rows = getattr(corpus, name)
+        for column in (rows.uids, rows.labels, rows.labelled):
+            digest.update(np.ascontiguousarray(column).tobytes())
+    return digest.hexdigest()
 
 
 def _asked(settings: DataSettings, teacher: Model) -> DataSettings:

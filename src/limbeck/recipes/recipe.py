@@ -8,6 +8,7 @@ from typing import Any
 
 from limbeck.core.card import METHODS, Paper, card_of
 from limbeck.core.errors import KnobError
+from limbeck.core.knob import Settings, knob
 from limbeck.core.objective import Objective
 from limbeck.core.task import Task
 
@@ -23,6 +24,12 @@ class Recipe:
     knobs: Mapping[str, Any] = field(
         default_factory=dict
     )  # dotted knob → the paper's value where it is not the default
+
+
+class Share(Settings):
+    """What a table says of a term beside the term's own knobs."""
+
+    weight: float = knob(1.0, "share in the sum", at_least=0)
 
 
 RECIPES: dict[str, Recipe] = {}
@@ -59,12 +66,10 @@ def from_table(table: Mapping[str, Mapping[str, Any]]) -> Objective:
         if name not in METHODS:
             raise KnobError(f"there is no objective '{name}'", f"choose among {', '.join(METHODS)}")
         knobs = dict(entry)
-        weight = knobs.pop("weight", 1.0)
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight >= 0:
-            raise KnobError(f"knob 'objective.{name}.weight' cannot be {weight!r}", "it should be a number, 0 or more")
-        term = METHODS[name].cls(**knobs)
+        share = Share.of({"weight": knobs.pop("weight", 1.0)}, within=f"objective.{name}")
+        term = METHODS[name].cls.of(knobs, within=f"objective.{name}")
         assert isinstance(term, Objective)
-        parts.append(float(weight) * term)
+        parts.append(share.weight * term)
     if not parts:
         raise KnobError("the objective is empty", "give it at least one term, as in --objective.labels.weight 1")
     total = parts[0]

@@ -16,7 +16,7 @@ from limbeck.core.knob import Settings, knob
 from limbeck.core.task import Kind, Task
 from limbeck.data.settings import DataSettings
 from limbeck.measure.settings import MeasureSettings
-from limbeck.recipes.recipe import Table, find, to_table
+from limbeck.recipes.recipe import Table, find, from_table, to_table
 from limbeck.students.shrink import Shrink
 from limbeck.teachers.settings import TeachSettings
 from limbeck.train.schedule import Schedule
@@ -71,13 +71,12 @@ class TrainRun(Settings):
 
 def complete(run: Run, task: Task) -> Run:
     """The run with its recipe spelled out: what the file of a finished run says."""
-    if run.recipe == CUSTOM:
-        return run
-    plan = find(AUTO[task.kind] if run.recipe == "auto" else run.recipe)
-    table = to_table(plan.objective(task))
-    for name, entry in run.objective.items():
-        table[name] = {**table.get(name, {"weight": 1.0}), **entry}
-    return run.but(recipe=plan.name, objective=table)
+    name, table = run.recipe, dict(run.objective)
+    if name != CUSTOM:
+        plan = find(AUTO[task.kind] if name == "auto" else name)
+        name, planned = plan.name, to_table(plan.objective(task))
+        table = planned | {term: {**planned.get(term, {}), **entry} for term, entry in table.items()}
+    return run.but(recipe=name, objective=to_table(from_table(table)))
 
 
 def read_run(path: Path | str) -> dict[str, Any]:
@@ -138,8 +137,9 @@ def write_run(run: Settings) -> str:
 
 
 def _line(name: str, value: Any, help: str | None) -> list[str]:
-    # TOML writes strings, numbers and booleans as JSON does.
-    return [f"# {help}", f"{name} = {json.dumps(value, ensure_ascii=False)}"]
+    # TOML writes strings, numbers and booleans as JSON does, but for this one character.
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return [f"# {help}", f"{name} = {text}"]
 
 
 def differences(old: Settings, new: Settings) -> list[str]:

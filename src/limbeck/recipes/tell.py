@@ -11,6 +11,7 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from limbeck.core.card import METHODS, card_of
+from limbeck.core.files import explained
 from limbeck.core.objective import wants
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Arm, Citation, Comparison, Disagreement, Record, SeedResult, Speed
@@ -23,15 +24,16 @@ from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
 from limbeck.measure.speed import interleaved
 from limbeck.recipes.cell import Outcome
-from limbeck.recipes.prepare import Prepared
+from limbeck.recipes.prepare import Model, Prepared
 from limbeck.recipes.recipe import RECIPES
-from limbeck.students.open import open_classifier, shape_of
+from limbeck.students.open import open_classifier, quiet, shape_of
 
 
 @dataclass(frozen=True)
 class Findings:
     ready: Prepared
     teacher_logits: np.ndarray  # on the test rows
+    teacher_home: Path
     outcomes: dict[str, list[Outcome]]  # arm → one per seed
     folder: Path
     command: str
@@ -39,11 +41,10 @@ class Findings:
 
 def tell(found: Findings, watcher: Watcher, stage: str) -> Record:
     ready, run = found.ready, found.ready.run
-    folders = _folders(found)
-    texts = texts_of(ready.corpus.test)
-    speeds = (
-        measure_speed(folders, texts, run.measure, run.data.max_length, watcher, stage) if run.measure.speed else {}
-    )
+    speeds: dict[str, Speed] = {}
+    if run.measure.speed:
+        folders = {"teacher": found.teacher_home} | {name: done[0].model for name, done in found.outcomes.items()}
+        speeds = measure_speed(folders, texts_of(ready.corpus.test), run.measure, run.data.max_length, watcher, stage)
     arms = [_teacher_arm(found, speeds.get("teacher"))]
     arms += [_student_arm(found, name, speeds.get(name)) for name in found.outcomes]
     return Record(
@@ -98,14 +99,17 @@ def measure_speed(
     )
 
 
-def _folders(found: Findings) -> dict[str, Path]:
-    """Where each arm's model lies; a teacher that is not in a folder of its own is written down first."""
-    teacher = found.ready.teacher
-    where = Path(teacher.where) if teacher.where and Path(teacher.where).is_dir() else found.folder / "teacher"
-    if not where.exists():
-        teacher.network.save_pretrained(where)
-        teacher.tokenizer.save_pretrained(where)
-    return {"teacher": where} | {name: outcomes[0].model for name, outcomes in found.outcomes.items()}
+def settle(model: Model, home: Path) -> Path:
+    """The folder of a model; one that is not in a folder of its own is written to `home`."""
+    if model.where and Path(model.where).is_dir():
+        return Path(model.where)
+    if not home.exists():
+        part = home.with_name(f".{home.name}.part")
+        with explained(home), quiet():
+            model.network.save_pretrained(part)
+            model.tokenizer.save_pretrained(part)
+            part.rename(home)
+    return home
 
 
 def _teacher_arm(found: Findings, speed: Speed | None) -> Arm:
@@ -118,7 +122,7 @@ def _teacher_arm(found: Findings, speed: Speed | None) -> Arm:
         role="teacher",
         shape=shape_of(ready.teacher.network),
         runs=[SeedResult(seed=0, quality=scores, per_class=per_class)],
-        size=size_of(ready.teacher.network),
+        size=size_of(ready.teacher.network, found.teacher_home),
         speed=speed,
     )
 

@@ -17,7 +17,16 @@ from limbeck.students.sizes import shape_of
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["fingerprint", "open_classifier", "open_encoder", "shape_of", "tokenizer_fingerprint", "tokenizers_equal"]
+__all__ = [
+    "fingerprint",
+    "name_outputs",
+    "open_classifier",
+    "open_encoder",
+    "quiet",
+    "shape_of",
+    "tokenizer_fingerprint",
+    "tokenizers_equal",
+]
 
 
 def open_classifier(
@@ -54,7 +63,7 @@ def open_encoder(
         folder = find_folder(where)
         config = _config(folder, trust_remote_code)
         same_labels = _labels(config) == task.labels != ()
-        _name_outputs(config, task)
+        name_outputs(config, task)
         model, missing, misshapen = _load(folder, config, trust_remote_code)
         tokenizer = _tokenizer(folder, trust_remote_code)
         if not same_labels:
@@ -160,7 +169,8 @@ def _labels(config: PretrainedConfig) -> tuple[str, ...]:
     return tuple(str(config.id2label[number]) for number in sorted(config.id2label))
 
 
-def _name_outputs(config: PretrainedConfig, task: Task) -> None:
+def name_outputs(config: PretrainedConfig, task: Task) -> None:
+    """Writes down what the model is asked and what its answers are called."""
     names = task.labels or ("score",)
     config.id2label = dict(enumerate(names))
     config.label2id = {name: number for number, name in enumerate(names)}
@@ -181,4 +191,4 @@ def _agree(config: PretrainedConfig, task: Task, where: str | Path) -> None:
             f"the model {where} answers with {', '.join(labels[:6])}; the data has {', '.join(task.labels[:6])}",
             "give the data the model's label names, in its order, or fine-tune one on this data with `limbeck train`",
         )
-    _name_outputs(config, task)
+    name_outputs(config, task)

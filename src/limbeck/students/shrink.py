@@ -101,6 +101,19 @@ class Inheritance:
         return f"The student starts from teacher layers {', '.join(map(str, self.layers))}: {', '.join(parts)}."
 
 
+def again(student: PreTrainedModel, fresh: list[str]) -> PreTrainedModel:
+    """A copy of an untrained student whose `fresh` tensors are drawn anew from torch's current seed."""
+    from copy import deepcopy
+
+    from limbeck.students.axes import laid_out
+
+    other = deepcopy(student)
+    if fresh:
+        drawn = laid_out(student, student.config, student.device).state_dict()
+        other.load_state_dict({name: drawn[name] for name in fresh}, strict=False)
+    return other
+
+
 def _few(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 from limbeck.core.knob import Settings, knob
 
@@ -14,7 +14,11 @@ class Schedule(Settings):
     batch_size: int = knob(32, "rows per step on each device", at_least=1, short="--batch-size")
     accumulate: int = knob(1, "micro-batches per optimiser step; means are over the whole step", at_least=1)
     learning_rate: float = knob(
-        5e-5, "peak of the learning rate", above=0, source="BERT, 2e-5 to 5e-5", short="--learning-rate"
+        0.0,
+        "peak of the learning rate; 0 takes 5e-5 at width 768 and more for narrower models, in proportion",
+        at_least=0,
+        source="BERT, 2e-5 to 5e-5 at 768 and 1024",
+        short="--learning-rate",
     )
     warmup: float = knob(0.1, "share of the steps in which the rate rises", at_least=0, below=1, source="BERT, 10 %")
     decay: Literal["linear", "cosine", "constant"] = knob("linear", "how the rate falls after warm-up", source="BERT")
@@ -28,3 +32,7 @@ class Schedule(Settings):
     )
     report_to: str = knob("none", "loggers of transformers.Trainer, comma-separated: tensorboard, wandb, mlflow, …")
     threads: int = knob(0, "CPU threads; 0 leaves the choice to torch", at_least=0)
+
+    def at_width(self, hidden: int) -> Self:
+        """With the learning rate settled for a model of this width."""
+        return self if self.learning_rate else self.but(learning_rate=5e-5 * 768 / hidden)

@@ -37,7 +37,7 @@ from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Trace
 from limbeck.data.bucket import Buckets
 from limbeck.data.encode import Collator, Encoded, to_batch
-from limbeck.students.open import quiet
+from limbeck.students.open import quiet, shape_of
 from limbeck.train.schedule import Schedule
 
 _LOGGERS = "install the logger's package, or leave the knob at none"
@@ -63,6 +63,7 @@ class Distiller(Trainer):
         score: Callable[[EvalPrediction], dict[str, float]],
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
+        schedule = schedule.at_width(shape_of(model).hidden)
         self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
         self._terms: dict[str, Tensor] = {}
         self._logged_step = 0

@@ -1,0 +1,3 @@
+from limbeck.cli import main
+
+main()

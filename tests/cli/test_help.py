@@ -1,0 +1,124 @@
+"""What a person reads before anything runs."""
+
+import subprocess
+import sys
+
+import pytest
+
+from limbeck.cli.app import VERBS
+from limbeck.cli.methods import methods as show_method
+from limbeck.core.card import METHODS
+from limbeck.core.objective import Objective
+from limbeck.recipes import RECIPES
+from limbeck.recipes.run import Run
+from running import limbeck
+
+HEAVY = ("torch", "transformers", "datasets", "sklearn", "scipy", "numpy", "pyarrow")
+
+
+def loaded(words: str) -> set[str]:
+    """Which heavy packages a fresh process has loaded after `limbeck words`."""
+    code = (
+        f"import sys; sys.argv = ['limbeck', *{words.split()!r}]\n"
+        "import atexit; atexit.register(lambda: print('\\nLOADED', *sys.modules))\n"
+        "from limbeck.cli import main; main()"
+    )
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(child.stdout.rsplit("LOADED", 1)[1].split()) & set(HEAVY)
+
+
+@pytest.mark.parametrize("words", ["--help", "distill --help", "methods hinton", "distill --print"])
+def test_help_loads_nothing_heavy(words):
+    assert loaded(words) == set()
+
+
+def test_the_package_itself_is_light():
+    code = "import limbeck, sys; from limbeck import Run, Shrink; print(*sys.modules)"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(child.stdout.split()) & set(HEAVY)
+
+
+def test_the_list_of_verbs():
+    said = limbeck("--help")
+    assert said.code == 0
+    for verb, summary in VERBS.items():
+        assert verb in said.out
+        assert summary in said.out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_every_verb_explains_itself(verb, flag):
+    said = limbeck(verb, flag)
+    assert said.code == 0
+    assert f"limbeck {verb}" in said.out
+    assert said.err == ""
+
+
+def test_every_knob_is_a_flag():
+    """Except whole tables."""
+    text = limbeck("distill", "--help").out
+    for name, field in Run.model_fields.items():
+        inner = getattr(field.annotation, "model_fields", None)
+        for key in inner or ():
+            assert f"--{name}.{key}".replace("_", "-") in text
+        if inner is None and name != "objective":
+            assert f"--{name}".replace("_", "-") in text
+    for short in ("--data", "--epochs", "--batch-size", "--text-column", "--label-column"):
+        assert f"{short}," in text
+    assert "--objective.hinton.temperature" in text
+    assert "--measure.no-speed" in text
+
+
+def test_methods_are_listed():
+    text = limbeck("methods").out
+    for name in (*RECIPES, *METHODS):
+        assert name in text
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_shows_paper_formula_and_knobs(name):
+    card = METHODS[name]
+    text = limbeck("methods", name).out
+    assert issubclass(card.cls, Objective)
+    assert str(card.paper.year) in text
+    assert card.paper.url in text
+    assert f"--objective.{name}.weight" in text
+    for knob in card.cls.model_fields:
+        assert f"--objective.{name}.{knob}" in text
+
+
+def test_a_narrow_terminal_still_shows_whole_flags(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    show_method("hinton")
+    assert "--objective.hinton.temperature" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("distill", "--studnet.layers", 3), "--student.layers"),
+        (("distill", "--student.layer", 3), "--student.layers"),
+        (("distill", "--recipe", "hintn", "--print"), "choose one of finetune, hinton, logits"),
+        (("distill", "--train.decay", "slow", "--print"), "'linear', 'cosine' or 'constant'"),
+        (("distill", "--epochs", "many", "--print"), "knob 'train.epochs' cannot be 'many'"),
+        (("distill", "--epochs", "-1", "--print"), "greater than 0"),
+        (("distill", "--epochs", "inf", "--print"), "finite"),
+        (("distill", "--seeds", "0", "--print"), "greater than or equal to 1"),
+        (("distill", "--student.layers", "-2", "--print"), "knob 'student.layers' cannot be '-2'"),
+        (("distill", "--data.dev-share", "1.5", "--print"), "less than 1"),
+        (("distill", "--objective.hinton.temperature", "0", "--print"), "knob 'objective.hinton.temperature'"),
+        (("distill", "--objective.hinton.weight", "-1", "--print"), "knob 'objective.hinton.weight'"),
+        (("distill", "--objective.hinton.weight", "nan", "--print"), "knob 'objective.hinton.weight'"),
+        (("distill", "--recipe", "custom", "--print"), "give it at least one term"),
+        (("distill", "nowhere.toml"), "--print > run.toml"),
+        (("methods", "nope"), "choose among"),
+        (("nope",), "nope"),
+    ],
+)
+def test_a_slip_ends_with_code_2_and_a_remedy(words, hint):
+    said = limbeck(*words)
+    assert said.code == 2
+    assert hint in said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""

@@ -1,0 +1,68 @@
+"""The command line as a person meets it: in this process where that suffices, in a child where it does not."""
+
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+QUICK = ("--epochs", "1", "--measure.no-speed", "--measure.bootstrap", "200")
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def limbeck(*words: object) -> Said:
+    """`limbeck …` in this process."""
+    from limbeck.cli import main
+
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    argv = ["limbeck", *map(str, words)]
+    with (
+        mock.patch.object(sys, "argv", argv),
+        mock.patch.dict(os.environ, {"COLUMNS": "200"}),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Said(code, out.getvalue(), err.getvalue())
+
+
+def start(*words: object, **how) -> subprocess.Popen:
+    """`limbeck …` in a process and a session of its own."""
+    command = [sys.executable, "-m", "limbeck", *map(str, words)]
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | how
+    return subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True, **how)
+
+
+def finish(child: subprocess.Popen) -> Said:
+    out, err = child.communicate(timeout=120)
+    return Said(child.returncode, out, err)
+
+
+def stop(child: subprocess.Popen, when: Callable[[], bool], how: signal.Signals) -> Said:
+    """Sends `how` to the child as soon as `when` holds; the child must not have ended before."""
+    limit = time.monotonic() + 120
+    while not when():
+        assert child.poll() is None, child.communicate()
+        assert time.monotonic() < limit, "the moment never came"
+        time.sleep(0.005)
+    child.send_signal(how)
+    return finish(child)
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
