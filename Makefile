@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test check format wheel benchmarks clean
+.PHONY: setup demo test check format wheel benchmarks docs clean
 
 setup: $(STAMP)  ## an environment in .venv with everything the project needs
 
@@ -35,6 +35,13 @@ format: setup  ## put the code into shape
 
 wheel: setup  ## build the package into dist/
 	$(BIN)/python -m build --wheel
+
+benchmarks: setup  ## every benchmark, one after the other; about an hour on two idle cores
+	for name in startup cached_epoch textbrewer rotten_tomatoes sst2; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	$(BIN)/python docs/make.py
+
+docs: setup  ## the pages that follow from the code and the Records
+	$(BIN)/python docs/make.py
 
 clean:
 	rm -rf $(VENV) dist build

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import csv
 
-from story import WORK, tell
-
 from limbeck.data.demo import demo_rows
+from story import WORK, tell
 
 if __name__ == "__main__":
     table = WORK / "rotten_tomatoes.csv"

@@ -13,11 +13,8 @@ from story import tell
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "sst2"
 
+FILES = ["--data", DATA / "train.tsv.gz", "--data.test", DATA / "dev.tsv.gz"]
+ROWS = ["--data.limit", "10000", "--data.dev-share", "0.015", "--data.max-length", "64"]
+
 if __name__ == "__main__":
-    tell(
-        "sst2",
-        data=["--data", DATA / "train.tsv.gz", "--data.test", DATA / "dev.tsv.gz", "--data.limit", "10000"]
-        + ["--data.dev-share", "0.015", "--data.max-length", "64"],
-        teacher=["--epochs", "3"],
-        student=["--epochs", "4", "--student.layers", "3"],
-    )
+    tell("sst2", data=[*FILES, *ROWS], teacher=["--epochs", "3"], student=["--epochs", "3", "--student.layers", "3"])

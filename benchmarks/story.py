@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ WORK = HOME.parent / ".bench"  # large and made again at will; not in git
 def tell(
     name: str, data: Sequence[object], teacher: Sequence[object], student: Sequence[object], seeds: int = 3
 ) -> Record:
-    """`limbeck train`, then `limbeck distill`; an interrupted benchmark goes on where it was."""
+    """`limbeck train`, then `limbeck distill`. What is finished in .bench is not done again: delete it to start anew."""
     place = WORK / name
     limbeck("train", place / "teacher", "--model", demo_model(), *data, *teacher, "--measure.no-speed")
     made = ["--teacher", place / "teacher" / "model", *data, *student]
@@ -29,9 +28,8 @@ def tell(
 
 
 def limbeck(verb: str, out: Path, *flags: object) -> None:
-    resume = ["--resume"] if (out / "run.toml").exists() else []
     if (out / "record.json").exists():
-        shutil.rmtree(out)
-        resume = []
+        return
+    resume = ["--resume"] if (out / "run.toml").exists() else []
     command = [sys.executable, "-m", "limbeck", verb, "--out", out, *flags, *resume]
     subprocess.run([str(word) for word in command], check=True)

@@ -1,7 +1,7 @@
 """Writes the pages that follow from the code and the Records, and the measured parts of the README.
 
-    .venv/bin/python docs/make.py           # write
-    .venv/bin/python docs/make.py --check   # say what is out of date, and fail
+.venv/bin/python docs/make.py           # write
+.venv/bin/python docs/make.py --check   # say what is out of date, and fail
 """
 
 from __future__ import annotations
@@ -29,7 +29,17 @@ def methods_page() -> str:
     lines += ["| recipe | what it does | paper |", "|---|---|---|"]
     lines += [f"| `{r.name}` | {r.summary} | [{r.paper.key}]({r.paper.url}) |" for r in RECIPES.values()]
     for card in METHODS.values():
-        lines += ["", f"## {card.name}", "", f"`{card.cls.__name__}` in Python.", "", card.text, "", str(card.paper), ""]
+        lines += [
+            "",
+            f"## {card.name}",
+            "",
+            f"`{card.cls.__name__}` in Python.",
+            "",
+            card.text,
+            "",
+            str(card.paper),
+            "",
+        ]
         lines += knob_table(card.cls, f"objective.{card.name}.")
     return "\n".join(lines) + "\n"
 
@@ -60,12 +70,24 @@ def _knob_rows(schema: type[Settings], prefix: str) -> Iterator[str]:
 
 
 def results(name: str) -> str:
-    """A marked part of the README, from the Record of the same name."""
+    """A marked part of the README, from the Record of the same name, or from those of all benchmarks."""
+    if name == "benchmarks":
+        return limits_table()
     record = Record.load(RESULTS / f"{name}.json")
-    if record.kind == "benchmark":
-        return "\n".join(f"- {note}" for note in record.notes) + "\n"
     sentences = "\n\n".join(comparison.sentence for comparison in record.comparisons)
     return f"{markdown_table([record])}\n\n{sentences}\n"
+
+
+def limits_table() -> str:
+    """The figures that a benchmark holds to a limit."""
+    lines = ["| what | measured | limit | command |", "|---|---:|---:|---|"]
+    for path in sorted(RESULTS.glob("*.json")):
+        record = Record.load(path)
+        for figure, value in record.figures.items():
+            if f"{figure}_limit" in record.figures:
+                what, limit = figure.replace("_", " "), record.figures[f"{figure}_limit"]
+                lines.append(f"| {what} | {value:.2f} | {limit:g} | `benchmarks/{record.name}.py` |")
+    return "\n".join(lines) + "\n"
 
 
 def readme() -> str:
