@@ -17,7 +17,7 @@ WORK = HOME.parent / ".bench"  # large and made again at will; not in git
 def tell(
     name: str, data: Sequence[object], teacher: Sequence[object], student: Sequence[object], seeds: int = 3
 ) -> Record:
-    """`limbeck train`, then `limbeck distill`. What is finished in .bench is not done again: delete it to start anew."""
+    """`limbeck train`, `limbeck distill`. What is finished in .bench is not done again; delete it to start anew."""
     place = WORK / name
     limbeck("train", place / "teacher", "--model", demo_model(), *data, *teacher, "--measure.no-speed")
     made = ["--teacher", place / "teacher" / "model", *data, *student]

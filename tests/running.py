@@ -3,9 +3,12 @@
 import contextlib
 import io
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +16,7 @@ from typing import NamedTuple
 from unittest import mock
 
 QUICK = ("--epochs", "1", "--measure.no-speed", "--measure.bootstrap", "200")
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "COLUMNS": "200", "TERM": "xterm"}
 
 
 class Said(NamedTuple):
@@ -48,18 +51,45 @@ def start(*words: object, **how) -> subprocess.Popen:
     return subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True, **how)
 
 
+def start_at_terminal(*words: object) -> tuple[subprocess.Popen, Callable[[], str]]:
+    """The same with a terminal of its own; the function tells what was on it, once the child has ended."""
+    ours, theirs = pty.openpty()
+    child = start(*words, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen: list[bytes] = []
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+            while part := os.read(ours, 4096):
+                seen.append(part)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+
+    def text() -> str:
+        reader.join()
+        os.close(ours)
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(seen).decode())
+
+    return child, text
+
+
 def finish(child: subprocess.Popen) -> Said:
     out, err = child.communicate(timeout=120)
     return Said(child.returncode, out, err)
 
 
-def stop(child: subprocess.Popen, when: Callable[[], bool], how: signal.Signals) -> Said:
-    """Sends `how` to the child as soon as `when` holds; the child must not have ended before."""
+def wait(child: subprocess.Popen, when: Callable[[], bool]) -> None:
+    """Until `when` holds; the child must not have ended before."""
     limit = time.monotonic() + 120
     while not when():
         assert child.poll() is None, child.communicate()
         assert time.monotonic() < limit, "the moment never came"
         time.sleep(0.005)
+
+
+def stop(child: subprocess.Popen, when: Callable[[], bool], how: signal.Signals) -> Said:
+    wait(child, when)
     child.send_signal(how)
     return finish(child)
 

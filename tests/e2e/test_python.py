@@ -182,3 +182,8 @@ def test_a_resumed_run_refuses_other_data(tmp_path):
         limbeck.distill(taught, make_rows(150, seed=1), resume=True, **given)
     with pytest.raises(MismatchError, match="teacher changed"):
         limbeck.distill(make_classifier(seed=3), rows, resume=True, **given)
+
+
+def test_bf16_trains_without_a_gpu_too(taught, reviews):
+    result = limbeck.distill(taught, reviews, baseline=False, **{**FAST, "train": {"epochs": 1, "precision": "bf16"}})
+    assert {tensor.dtype for tensor in result.student.state_dict().values()} == {torch.float32}

@@ -5,14 +5,18 @@ import shutil
 import signal
 
 import pytest
+from transformers import TrainerCallback
 
+from limbeck import fit
 from limbeck.core.record import Record
-from running import files, finish, limbeck, start, stop
+from limbeck.recipes.run import TrainRun, read_run
+from running import files, finish, limbeck, start, start_at_terminal, stop, wait
 
 # One thread everywhere: sums in another order would differ in the last bit.
 KNOBS = (
-    *("--epochs", 2, "--batch-size", 8, "--train.evals-per-epoch", 4, "--learning-rate", "1e-3"),
-    *("--train.threads", 1, "--teach.batch-size", 1, "--measure.no-speed", "--measure.bootstrap", 200),
+    *("--epochs", 3, "--batch-size", 8, "--train.evals-per-epoch", 4, "--learning-rate", "1e-3"),
+    *("--data.dev-share", 0.2, "--data.test-share", 0.2, "--teach.batch-size", 1),  # time enough to be killed in
+    *("--train.threads", 1, "--measure.no-speed", "--measure.bootstrap", 200),
 )
 WEIGHTS = "student/model.safetensors"
 
@@ -69,9 +73,9 @@ def test_a_run_killed_three_times_ends_like_an_unbroken_one(job, unbroken, tmp_p
     stop(start("distill", "--resume", "--out", out), checkpoint_of(out, "plain"), signal.SIGKILL)
     assert not (out / "arms" / "plain-seed0" / "result.json").exists()
 
-    said = limbeck(*job, "--out", out, "--resume", "--epochs", 3, "--student.layers", 1)
+    said = limbeck(*job, "--out", out, "--resume", "--epochs", 5, "--student.layers", 1)
     assert said.code == 2
-    assert "student.layers: 0 → 1; train.epochs: 2.0 → 3.0" in said.err
+    assert "student.layers: 0 → 1; train.epochs: 3.0 → 5.0" in said.err
     assert "→ resume with the same ones" in said.err
 
     stop(start(*job, "--out", out, "--resume"), checkpoint_of(out, "distilled"), signal.SIGKILL)
@@ -86,13 +90,20 @@ def test_a_run_killed_three_times_ends_like_an_unbroken_one(job, unbroken, tmp_p
     assert_same(out, unbroken)
 
 
-def test_ctrl_c_says_how_to_go_on(job, unbroken, tmp_path):
+def test_ctrl_c_at_a_terminal_says_how_to_go_on(job, unbroken, tmp_path):
     out = tmp_path / "run"
-    said = stop(start(*job, "--out", out), checkpoint_of(out, "plain"), signal.SIGINT)
-    assert said.code == 130
-    assert "Traceback" not in said.err
-    assert said.err.splitlines()[-1].startswith("limbeck: stopped; ")
-    assert "--resume" in said.err.splitlines()[-1]
+    child, seen = start_at_terminal(*job, "--out", out)
+    assert stop(child, checkpoint_of(out, "plain"), signal.SIGINT).code == 130
+    text = seen()
+    assert "━" in text  # a bar
+    assert " gone, " in text
+    assert " to go" in text
+    assert "it/s" not in text  # and none of tqdm's
+    assert "Traceback" not in text
+    assert "Warning" not in text
+    last = text.splitlines()[-1]
+    assert last.startswith("limbeck: stopped; ")
+    assert "--resume" in last
     assert not (out / "record.json").exists()
     assert not (out / "student").exists()
     assert not [name for name in files(out) if ".part" in name or ".lock" in name]
@@ -103,8 +114,7 @@ def test_ctrl_c_says_how_to_go_on(job, unbroken, tmp_path):
 def test_two_runs_into_one_folder(job, unbroken, tmp_path):
     out = tmp_path / "run"
     first = start(*job, "--out", out)
-    while not (out / "run.toml").exists():
-        assert first.poll() is None, first.communicate()
+    wait(first, (out / "run.toml").exists)
     for resume in ((), ("--resume",)):
         second = limbeck(*job, "--out", out, *resume)
         assert second.code == 2
@@ -156,3 +166,26 @@ def test_damaged_answers_are_asked_again(unbroken, tmp_path):
     assert "answers-00000.safetensors was damaged and is asked again" in said.err
     (out / "teacher-answers" / "answers-00000.damaged").unlink()
     assert_same(out, unbroken)
+
+
+class Interrupt(TrainerCallback):
+    """Ctrl-C after a number of steps."""
+
+    def on_step_end(self, args, state, control, **_):
+        if state.global_step == 40:
+            raise KeyboardInterrupt
+
+
+def test_fine_tuning_goes_on_where_it_was(fitted, tmp_path):
+    folder, _ = fitted
+    run = TrainRun(**read_run(folder / "run.toml")).but(out=str(tmp_path / "run"))
+    with pytest.raises(KeyboardInterrupt):
+        fit(run, callbacks=[Interrupt()])
+    assert not (tmp_path / "run" / "model").exists()
+    said = limbeck("train", "--resume", "--out", run.out, "--seed", 1)
+    assert said.code == 2
+    assert "seed: 0 → 1" in said.err
+    assert limbeck("train", "--resume", "--out", run.out).code == 0
+    weights = "model/model.safetensors"
+    assert (tmp_path / "run" / weights).read_bytes() == (folder / weights).read_bytes()
+    assert Record.load(tmp_path / "run").arms[0].runs[0].quality == Record.load(folder).arms[0].runs[0].quality

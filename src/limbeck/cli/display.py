@@ -96,17 +96,17 @@ class Lines:
 
     def __init__(self, console: Console) -> None:
         self._clock, self._console = Clock(), console
-        self._stage, self._last = "", 0.0
+        self._step, self._last = ("", False), 0.0  # the stage last told of, and whether it had ended
 
     def plan(self, stages: Sequence[Stage]) -> None:
         self._clock.plan(stages)
 
     def at(self, stage: str, done: float, note: str = "") -> None:
         self._clock.at(stage, done)
-        due = time.monotonic() - self._last > PLAIN_EVERY or (stage != self._stage) or done >= 1.0
-        if not due or (done >= 1.0 and stage == self._stage == ""):
+        step = (stage, done >= 1.0)
+        if step == self._step and (step[1] or time.monotonic() - self._last < PLAIN_EVERY):
             return
-        self._stage, self._last = ("" if done >= 1.0 else stage), time.monotonic()
+        self._step, self._last = step, time.monotonic()
         rest = f", {clock_text(self._clock.remaining)} to go" if done < 1.0 or self._clock.share < 0.999 else ""
         self._line(f"[{self._clock.share:4.0%}] {stage}: {done:.0%}{rest}{f' ({note})' if note else ''}")
 

@@ -26,6 +26,7 @@ from limbeck.recipes.run import TrainRun
 from limbeck.recipes.tell import describe, measure_speed, now, texts_of
 from limbeck.report import Report
 from limbeck.students.open import fingerprint, open_classifier, open_encoder, shape_of, tokenizer_fingerprint
+from limbeck.train.trainer import check_loggers
 
 
 def fit(
@@ -51,6 +52,7 @@ def _fit(
 ) -> Result:
     if run.train.threads:
         torch.set_num_threads(run.train.threads)
+    check_loggers(run.train)
     corpus = load(run.data, data, watcher)
     network, tokenizer = open_encoder(run.model, corpus.task, run.trust_remote_code)
     run = run.but(train=run.train.at_width(shape_of(network).hidden))

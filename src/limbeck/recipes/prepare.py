@@ -20,6 +20,7 @@ from limbeck.data.settings import DataSettings
 from limbeck.recipes.recipe import from_table
 from limbeck.recipes.run import Run, complete
 from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint, tokenizers_equal
+from limbeck.train.trainer import check_loggers
 
 SPLITS = ("train", "dev", "test")
 
@@ -65,6 +66,8 @@ def prepare(
 ) -> Prepared:
     if not run.teacher and teacher is None:
         raise KnobError("no teacher was given", "name one with --teacher, or make one with `limbeck train`")
+    check_loggers(run.train)
+    complete(run, Task(kind="regress"))  # a recipe or term that does not exist is refused before anything is opened
     watcher.say(f"opening the teacher {run.teacher or type(teacher.network).__name__}")  # type: ignore[union-attr]
     taught = teacher or Model(*open_classifier(run.teacher, trust_remote_code=run.trust_remote_code), where=run.teacher)
     corpus = _fit(load(_asked(run.data, taught), data, watcher, known=taught.labels), taught, run)

@@ -25,6 +25,7 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
+from transformers.integrations import get_reporting_integration_callbacks
 from transformers.trainer_callback import PrinterCallback
 
 from limbeck.core.errors import KnobError
@@ -40,7 +41,6 @@ from limbeck.data.encode import Collator, Encoded, to_batch
 from limbeck.students.open import quiet, shape_of
 from limbeck.train.schedule import Schedule
 
-_LOGGERS = "install the logger's package, or leave the knob at none"
 COMPLETE = "complete"  # written last into a checkpoint folder
 
 
@@ -65,23 +65,19 @@ class Distiller(Trainer):
     ) -> None:
         schedule = schedule.at_width(shape_of(model).hidden)
         self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
-        self._terms: dict[str, Tensor] = {}
-        self._logged_step = 0
+        self._terms: dict[str, Tensor] = {}  # sums over the steps since the last log
+        self._steps = 0
         self._clock = MarkComplete()
-        try:
-            super().__init__(
-                model=model,
-                args=_arguments(schedule, task, folder, seed, len(train)),
-                train_dataset=train,
-                eval_dataset=dev,
-                data_collator=Collator(tokenizer, task),
-                compute_metrics=score,
-                callbacks=[*_stopping(schedule), self._clock, *callbacks],
-            )
-        except (RuntimeError, ValueError) as error:
-            if schedule.report_to == "none":
-                raise
-            raise KnobError(f"knob 'train.report_to' cannot be '{schedule.report_to}': {error}", _LOGGERS) from None
+        check_loggers(schedule)
+        super().__init__(
+            model=model,
+            args=_arguments(schedule, task, folder, seed, len(train)),
+            train_dataset=train,
+            eval_dataset=dev,
+            data_collator=Collator(tokenizer, task),
+            compute_metrics=score,
+            callbacks=[*_stopping(schedule), self._clock, *callbacks],
+        )
         self.loss_is_scaled_for_ga = True
         for noisy in (ProgressCallback, PrinterCallback):
             self.remove_callback(noisy)
@@ -106,6 +102,7 @@ class Distiller(Trainer):
             rows = {"labelled": num_items_in_batch[0], "counted": num_items_in_batch[1]}
         total, terms = loss(self.objective, Trace(logits=outputs.logits), self.teacher.answer(batch), batch, rows)
         if model.training:
+            self._steps += self.accelerator.sync_gradients  # true for the last micro-batch of a step
             for name, value in terms.items():
                 self._terms[name] = self._terms.get(name, torch.zeros_like(value)) + value.detach()
             # Gradients are averaged over processes, while `rows` already counts all of theirs.
@@ -131,9 +128,8 @@ class Distiller(Trainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Adds the mean of each unweighted term since the last log to the training loss."""
         if "loss" in logs and self._terms:
-            steps = max(self.state.global_step - self._logged_step, 1)
-            logs |= {f"term_{name}": (value / steps).item() for name, value in self._terms.items()}
-            self._terms, self._logged_step = {}, self.state.global_step
+            logs |= {f"term_{name}": (value / max(self._steps, 1)).item() for name, value in self._terms.items()}
+            self._terms, self._steps = {}, 0
         super().log(logs, start_time)
 
     def last_complete_checkpoint(self) -> str | None:
@@ -203,6 +199,23 @@ class Watch(TrainerCallback):
         self._dev = f"dev {self.metric} {value:.3f}" if value is not None else ""
 
 
+def check_loggers(schedule: Schedule) -> None:
+    """Refuses a logger that is unknown or not installed; early enough that nothing has been asked or written."""
+    try:
+        for logger in get_reporting_integration_callbacks(_loggers(schedule)):
+            logger()
+    except (RuntimeError, ValueError) as error:
+        raise KnobError(
+            f"knob 'train.report_to' cannot be '{schedule.report_to}': {error}",
+            "install the logger's package, or leave the knob at none",
+        ) from None
+
+
+def _loggers(schedule: Schedule) -> list[str]:
+    names = [name.strip() for name in schedule.report_to.split(",")]
+    return [name for name in names if name not in ("", "none")]
+
+
 def _stopping(schedule: Schedule) -> list[TrainerCallback]:
     return [EarlyStoppingCallback(schedule.patience)] if schedule.patience else []
 
@@ -238,5 +251,6 @@ def _arguments(schedule: Schedule, task: Task, folder: Path, seed: int, rows: in
         fp16=schedule.precision == "fp16",
         seed=seed,
         disable_tqdm=True,
-        report_to=[name.strip() for name in schedule.report_to.split(",")],
+        report_to=_loggers(schedule),
+        use_cpu=not torch.accelerator.is_available(),  # else bf16 is refused where there is no GPU
     )
