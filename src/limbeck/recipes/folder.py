@@ -73,7 +73,7 @@ def agree(folder: Path, run: S, fingerprints: Mapping[str, str]) -> None:
             f"{folder} was started with other knobs ({'; '.join(changed[:4])})",
             "resume with the same ones, or choose another folder with --out",
         )
-    before = json.loads(prints.read_text(encoding="utf-8"))
+    before = json.loads(prints.read_text(encoding="utf-8")) if prints.exists() else fingerprints
     other = [name for name in fingerprints if fingerprints[name] != before.get(name)]
     if other:
         raise MismatchError(

@@ -1,0 +1,78 @@
+"""The folder of a run: one at a time, never over another's."""
+
+import pytest
+
+from limbeck.core.errors import LimbeckError, MismatchError
+from limbeck.recipes.folder import agree, claimed, put
+from limbeck.recipes.run import Run, read_run
+
+PRINTS = {"teacher": "t", "data": "d"}
+
+
+def test_a_folder_is_made_and_an_unused_one_is_taken_away(tmp_path):
+    with claimed(tmp_path / "a" / "b", resume=False) as folder:
+        (folder / "kept").touch()
+    assert [path.name for path in folder.iterdir()] == ["kept"]
+    with claimed(tmp_path / "c", resume=False) as folder:
+        assert folder.is_dir()
+    assert not folder.exists()
+
+
+def test_a_folder_that_was_there_stays(tmp_path):
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(ZeroDivisionError), claimed(tmp_path / "mine", resume=False):
+        raise ZeroDivisionError
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_one_run_at_a_time(tmp_path):
+    out = tmp_path / "run"
+    with claimed(out, resume=False):
+        for resume in (False, True):
+            with pytest.raises(LimbeckError, match="another run is writing"), claimed(out, resume=resume):
+                pytest.fail("entered twice")
+        assert (out / ".lock").exists()
+    with claimed(out, resume=True):
+        pass
+
+
+@pytest.mark.parametrize(("done", "words"), [(False, "an unfinished run\n.*--resume"), (True, "a finished run")])
+def test_what_is_there_is_not_overwritten(tmp_path, done, words):
+    (tmp_path / "run.toml").touch()
+    if done:
+        (tmp_path / "record.json").touch()
+    with pytest.raises(LimbeckError, match=words), claimed(tmp_path, resume=False):
+        pytest.fail("entered")
+    with claimed(tmp_path, resume=True):
+        pass
+
+
+def test_a_run_is_written_down_once_and_compared_after(tmp_path):
+    run = Run(teacher="t", out=str(tmp_path))
+    agree(tmp_path, run, PRINTS)
+    assert Run(**read_run(tmp_path / "run.toml")) == run
+    agree(tmp_path, run, PRINTS)
+    agree(tmp_path, run.but(out="moved"), PRINTS)
+    with pytest.raises(MismatchError, match=r"other knobs \(seeds: 1 → 3\)\n.*same ones"):
+        agree(tmp_path, run.but(seeds=3), PRINTS)
+    with pytest.raises(MismatchError, match="its data changed"):
+        agree(tmp_path, run, {**PRINTS, "data": "e"})
+
+
+def test_a_run_cut_off_before_it_was_written_down_starts_anew(tmp_path):
+    agree(tmp_path, Run(seed=1), PRINTS)
+    (tmp_path / "run.toml").unlink()
+    agree(tmp_path, Run(seed=2), {"data": "other"})
+    agree(tmp_path, Run(seed=2), {"data": "other"})
+
+
+def test_a_model_is_put_in_place_whole_over_what_was_there(tmp_path):
+    model, place = tmp_path / "model", tmp_path / "student"
+    model.mkdir()
+    (model / "weights").write_text("new")
+    for half in (place, tmp_path / ".student.part"):
+        half.mkdir()
+        (half / "old").touch()
+    put(model, place, card="# card")
+    assert {path.name: path.read_text() for path in place.iterdir()} == {"weights": "new", "README.md": "# card"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "student"]
