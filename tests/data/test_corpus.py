@@ -209,3 +209,14 @@ def test_relabel_generic_names() -> None:
 def test_relabel_refuses_what_does_not_fit(labels: list[Any], model: list[str], message: str) -> None:
     with pytest.raises(MismatchError, match=message):
         relabel(small(labels), model, whose="mine")
+
+
+def test_a_label_column_that_is_not_recognised_is_not_taken_for_unlabelled_data() -> None:
+    rows = [{"text": f"text {number}", "verdict": "yes" if number % 2 else "no"} for number in range(200)]
+    with pytest.raises(DataError, match="--label-column none"):
+        load(DataSettings(), rows, known=("no", "yes"))
+    asked = load(DataSettings(label_column="none"), rows, known=("no", "yes"))
+    assert asked.task.labels == ("no", "yes")
+    assert not asked.train.labelled.any()
+    bare = load(DataSettings(), [{"text": row["text"]} for row in rows], known=("no", "yes"))
+    assert not bare.train.labelled.any()

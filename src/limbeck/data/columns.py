@@ -49,6 +49,9 @@ LABELS = (
 _KNOWN = {*TEXTS, *LABELS, *(name for pair in PAIRS for name in pair)}
 
 
+NO_LABELS = "none"  # as --label-column
+
+
 @dataclass(frozen=True)
 class Roles:
     text: str
@@ -92,7 +95,14 @@ def _texts(table: Table, text: str, pair: str, taken: set[str]) -> tuple[str, st
     return _only(table, singles, "text", "--text-column NAME (and --data.pair_column NAME for pairs)"), pair
 
 
+def may_hold_labels(table: Table, roles: Roles, flag: str) -> bool:
+    """Whether a table in which no label column was found has a column that could be one, and nobody said it is not."""
+    return flag != NO_LABELS and any(name not in (roles.text, roles.pair) for name in table.columns)
+
+
 def _labels(table: Table, flag: str, taken: set[str], follow: Roles | None) -> tuple[str, ...]:
+    if flag == NO_LABELS and flag not in table.columns:
+        return ()
     asked = (
         (flag,) if flag and flag in table.columns else tuple(name.strip() for name in flag.split(",") if name.strip())
     )
@@ -133,7 +143,8 @@ def no_label(table: Table, roles: Roles) -> DataError:
         )
     return DataError(
         f"{table.source}: no column is known as the label; its columns: {_listed(table)}",
-        "pass --label-column NAME; or, if the rows have no labels, name the teacher's with --data.classes a,b",
+        "pass --label-column NAME; or, if the rows have no labels and a teacher gives them, --label-column none "
+        "(without a teacher that names its classes, --data.classes a,b too)",
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from limbeck.core.errors import DataError
 from limbeck.core.task import Kind, Task
-from limbeck.data.columns import Roles, no_label
+from limbeck.data.columns import Roles, may_hold_labels, no_label
 from limbeck.data.settings import DataSettings
 from limbeck.data.table import NUMBER, Table
 
@@ -106,7 +106,8 @@ def scheme_of(column: Column, settings: DataSettings, table: Table, roles: Roles
     cells = column.given
     listed = tuple(name.strip() for name in settings.classes.split(",") if name.strip())
     listed = listed or (() if cells else tuple(known))
-    if not cells and not listed and settings.task != "regress":
+    unnamed = not roles.labels and not settings.classes and may_hold_labels(table, roles, settings.label_column)
+    if unnamed or (not cells and not listed and settings.task != "regress"):
         raise no_label(table, roles)
     kind = _kind(cells, settings)
     if kind != "multilabel" and any(isinstance(cell, tuple) for cell in cells):

@@ -20,7 +20,7 @@ class DataSettings(Settings):
     pair_column: str = knob("", "the column with the second text of a pair; by default found by its name")
     label_column: str = knob(
         "",
-        "the column with the label; several 0/1 columns, separated by commas, make a multi-label task",
+        "the column with the label, or none; several 0/1 columns, separated by commas, make a multi-label task",
         short="--label-column",
     )
     task: Literal["auto", "classify", "multilabel", "regress"] = knob(
