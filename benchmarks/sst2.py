@@ -17,4 +17,4 @@ FILES = ["--data", DATA / "train.tsv.gz", "--data.test", DATA / "dev.tsv.gz"]
 ROWS = ["--data.limit", "10000", "--data.dev-share", "0.015", "--data.max-length", "64"]
 
 if __name__ == "__main__":
-    tell("sst2", data=[*FILES, *ROWS], teacher=["--epochs", "3"], student=["--epochs", "3", "--student.layers", "3"])
+    tell("sst2", data=[*FILES, *ROWS], teacher=["--epochs", "2"], student=["--epochs", "2", "--student.layers", "3"])
