@@ -19,7 +19,7 @@ from limbeck.measure.size import size_of
 from limbeck.objectives import Labels
 from limbeck.objectives.papers import DEVLIN_2019
 from limbeck.recipes.cell import Cell, train_cell
-from limbeck.recipes.distill import MEASURING, Result, passed
+from limbeck.recipes.distill import MEASURING, Result, passed, timing_cost
 from limbeck.recipes.folder import RECORD_FILE, agree, claimed, put
 from limbeck.recipes.prepare import data_fingerprint, encode_splits, labels_fingerprint
 from limbeck.recipes.run import TrainRun
@@ -65,7 +65,7 @@ def _fit(
     splits = encode_splits(corpus, tokenizer, run.data.max_length)
     title = "fine-tuning"
     passes = 3 * run.train.epochs * len(corpus.train) * passed(network)
-    watcher.plan([Stage(title, passes), Stage(MEASURING, 0.05 * passes if run.measure.speed else 0.0)])
+    watcher.plan([Stage(title, passes), Stage(MEASURING, timing_cost(run.measure, models=1))])
     cell = Cell(
         name=f"model-seed{run.seed}",
         title=title,
