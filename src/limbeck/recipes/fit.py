@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from transformers import TrainerCallback
+from transformers import PreTrainedModel, TrainerCallback
 
 from limbeck.core.errors import KnobError
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, Citation, Record
 from limbeck.core.teacher import NoTeacher
-from limbeck.data.corpus import load
+from limbeck.data.corpus import Corpus, load
 from limbeck.measure.machine import machine
 from limbeck.measure.size import size_of
 from limbeck.objectives import Labels
 from limbeck.objectives.papers import DEVLIN_2019
-from limbeck.recipes.cell import Cell, train_cell
+from limbeck.recipes.cell import Cell, Outcome, train_cell
 from limbeck.recipes.distill import MEASURING, Result, passed, timing_cost
 from limbeck.recipes.folder import RECORD_FILE, agree, claimed, put
 from limbeck.recipes.prepare import data_fingerprint, encode_splits, labels_fingerprint
@@ -27,6 +27,8 @@ from limbeck.recipes.tell import describe, measure_speed, now, texts_of
 from limbeck.report import Report
 from limbeck.students.open import fingerprint, open_classifier, open_encoder, shape_of, tokenizer_fingerprint
 from limbeck.train.trainer import check_loggers
+
+FITTING = "fine-tuning"
 
 
 def fit(
@@ -63,12 +65,11 @@ def _fit(
     }
     agree(folder, run, prints)
     splits = encode_splits(corpus, tokenizer, run.data.max_length)
-    title = "fine-tuning"
     passes = 3 * run.train.epochs * len(corpus.train) * passed(network)
-    watcher.plan([Stage(title, passes), Stage(MEASURING, timing_cost(run.measure, models=1))])
+    watcher.plan([Stage(FITTING, passes), Stage(MEASURING, timing_cost(run.measure, models=1))])
     cell = Cell(
         name=f"model-seed{run.seed}",
-        title=title,
+        title=FITTING,
         seed=run.seed,
         build=lambda: open_encoder(run.model, corpus.task, run.trust_remote_code)[0],
         tokenizer=tokenizer,
@@ -82,21 +83,6 @@ def _fit(
     place = folder / "model"
     put(outcome.model, place)
     network, tokenizer = open_classifier(place)
-    speeds = (
-        measure_speed({"model": place}, texts_of(corpus.test), run.measure, run.data.max_length, watcher, MEASURING)
-        if run.measure.speed
-        else {}
-    )
-    arm = Arm(
-        name="model",
-        title=f"{describe(network)}, fine-tuned",
-        role="model",
-        objective="1 * Labels()",
-        shape=shape_of(network),
-        runs=[outcome.result],
-        size=size_of(network, place),
-        speed=speeds.get("model"),
-    )
     record = Record(
         kind="train",
         name=folder.name,
@@ -109,8 +95,8 @@ def _fit(
         task=corpus.task,
         metric=corpus.task.metric,
         data=corpus.card.but(truncated=sum(split.truncated for split in splits.values())),
-        arms=[arm],
-        seconds={title: outcome.result.seconds},
+        arms=[_arm(run, network, place, outcome, corpus, watcher)],
+        seconds={FITTING: outcome.result.seconds},
         citations=[Citation(text=str(DEVLIN_2019), bibtex=DEVLIN_2019.bibtex())],
     )
     record.save(folder / RECORD_FILE)
@@ -119,3 +105,22 @@ def _fit(
     if run.measure.speed:
         watcher.at(MEASURING, 1.0)
     return Result(network, tokenizer, record, report, folder)
+
+
+def _arm(
+    run: TrainRun, network: PreTrainedModel, place: Path, outcome: Outcome, corpus: Corpus, watcher: Watcher
+) -> Arm:
+    """The trained model with its size and, if asked for, its speed."""
+    texts, longest = texts_of(corpus.test), run.data.max_length
+    timed = run.measure.speed
+    speeds = measure_speed({"model": place}, texts, run.measure, longest, watcher, MEASURING) if timed else {}
+    return Arm(
+        name="model",
+        title=f"{describe(network)}, fine-tuned",
+        role="model",
+        objective="1 * Labels()",
+        shape=shape_of(network),
+        runs=[outcome.result],
+        size=size_of(network, place),
+        speed=speeds.get("model"),
+    )
