@@ -11,7 +11,7 @@ import sample
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.record import Record
 from limbeck.report import Report, numbers
-from limbeck.report.page import page
+from limbeck.report.page import page, told_apart
 
 VOID = {"meta", "link", "br", "input", "img", "hr"}
 
@@ -185,3 +185,10 @@ def test_report_saves_to_a_folder_or_a_file(record: Record, tmp_path) -> None:
 
 def test_a_record_read_back_gives_the_same_page(any_record: Record, tmp_path) -> None:
     assert page([Record.load(any_record.save(tmp_path / "record.json"))]) == page([any_record])
+
+
+def test_runs_of_one_name_are_told_apart() -> None:
+    records = [sample.distill(), sample.distill(), sample.distill().but(name="other")]
+    names = [record.name for record in told_apart(records)]
+    assert names == [f"{records[0].name} 1", f"{records[0].name} 2", "other"]
+    assert all(name in page(records) for name in names)

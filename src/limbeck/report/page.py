@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from importlib.resources import files
 
@@ -21,6 +22,7 @@ def page(records: Sequence[Record]) -> str:
     """The page: a single run in full, or all runs on shared charts and a section for each."""
     if not records:
         raise DataError("a report needs at least one record", "give the folder of a finished run, or its record.json")
+    records = told_apart(records)
     style, script = (files("limbeck.report").joinpath(name).read_text("utf-8") for name in ("style.css", "page.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     runs = [section(record, anchor) for record, anchor in zip(records, anchors(records), strict=True)]
@@ -39,6 +41,18 @@ def page(records: Sequence[Record]) -> str:
             rows=arm_rows(records),
         )
     )
+
+
+def told_apart(records: Sequence[Record]) -> list[Record]:
+    """Runs of one name get numbers: a run is known by its name in charts and tables."""
+    names = Counter(record.name for record in records)
+    seen: Counter[str] = Counter()
+    apart = []
+    for record in records:
+        seen[record.name] += 1
+        alone = names[record.name] == 1
+        apart.append(record if alone else record.but(name=f"{record.name} {seen[record.name]}"))
+    return apart
 
 
 def anchors(records: Sequence[Record]) -> list[str]:
