@@ -64,6 +64,7 @@ def test_a_run_cut_off_before_it_was_written_down_starts_anew(tmp_path):
     (tmp_path / "run.toml").unlink()
     agree(tmp_path, Run(seed=2), {"data": "other"})
     agree(tmp_path, Run(seed=2), {"data": "other"})
+    assert "seed = 2" in (tmp_path / "run.toml").read_text()
 
 
 def test_a_model_is_put_in_place_whole_over_what_was_there(tmp_path):

@@ -96,8 +96,13 @@ def test_drawings_are_well_formed_and_escaped() -> None:
 
 
 def test_one_point_or_a_flat_line_still_has_a_scale() -> None:
+    size = svg.Size(300, 200)
     for value in (0.0, 81.5):
-        ET.fromstring(svg.scatter([svg.Point(value, value, "teacher")], "x", "y", svg.Size(300, 200), "one"))
-        ET.fromstring(
-            svg.line_chart([svg.Line(((0, value), (0, value)), "teacher")], [], "x", "y", svg.Size(300, 200), "flat")
-        )
+        flat = [svg.Line(((0, value), (0, value)), "teacher")]
+        for drawn in (
+            svg.scatter([svg.Point(value, value, "teacher")], "x", "y", size, "one"),
+            svg.line_chart(flat, [], "x", "y", size, "flat"),
+        ):
+            ET.fromstring(drawn)
+            assert "nan" not in drawn
+            assert "inf" not in drawn

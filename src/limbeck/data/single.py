@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -59,7 +58,7 @@ def load_single(
         corpus = relabel(corpus, labels, whose="the model", ordered=bool(settings.classes))
     roles = ", ".join(f"{role} from {column}" for role, column in card.columns.items() if column)
     watcher.say(f"data: {card.source}, {name} split, {len(examples):,} rows; {roles}")
-    return replace(corpus, card=corpus.card)
+    return corpus
 
 
 def load_texts(settings: DataSettings) -> list[tuple[str, str]]:

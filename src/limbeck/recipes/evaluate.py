@@ -16,9 +16,10 @@ from limbeck.data.settings import DataSettings
 from limbeck.data.single import load_single
 from limbeck.measure.fidelity import disagreements, fidelity
 from limbeck.measure.machine import machine
+from limbeck.measure.quality import quality
 from limbeck.measure.settings import MeasureSettings
 from limbeck.measure.size import size_of
-from limbeck.recipes.cell import predict_split, score_split
+from limbeck.recipes.cell import predict_split
 from limbeck.recipes.prepare import Model, kind_of
 from limbeck.recipes.tell import describe, measure_speed, now
 from limbeck.students.open import fingerprint, open_classifier, shape_of
@@ -46,14 +47,14 @@ def evaluate(
     corpus = load_single(settings, asked[0].labels, kind_of(asked[0].network), data, watcher)
     watcher.plan([Stage(f"{EVALUATING} {one.where}", float(one.network.num_parameters())) for one in asked])
     logits = [_answers(one, corpus, settings.max_length, watcher) for one in asked]
-    arms = [_arm(asked[0], corpus, logits[0], settings.max_length, "model")]
+    arms = [_arm(asked[0], corpus, logits[0], "model")]
     partings = []
     if len(asked) == 2:
         test = corpus.test
         closeness = fidelity(corpus.task, logits[0], logits[1], test.labels, test.labelled)
         arms = [
-            _arm(asked[1], corpus, logits[1], settings.max_length, "teacher"),
-            _arm(asked[0], corpus, logits[0], settings.max_length, "student", closeness),
+            _arm(asked[1], corpus, logits[1], "teacher"),
+            _arm(asked[0], corpus, logits[0], "student", closeness),
         ]
         partings = disagreements(corpus.task, test.texts, test.pairs, logits[0], logits[1], test.labels, test.labelled)
     return _record("eval", Path(model).name, command, corpus.task, corpus.card, arms).but(
@@ -105,11 +106,8 @@ def _answers(one: Model, corpus: Corpus, max_length: int, watcher: Watcher) -> n
     return logits
 
 
-def _arm(
-    one: Model, corpus: Corpus, logits: np.ndarray, max_length: int, role: str, near: Fidelity | None = None
-) -> Arm:
-    split = encode(corpus.test, one.tokenizer, max_length)
-    scores, per_class = score_split(corpus.task, logits, split)
+def _arm(one: Model, corpus: Corpus, logits: np.ndarray, role: str, near: Fidelity | None = None) -> Arm:
+    scores, per_class = quality(corpus.task, logits, corpus.test.labels, corpus.test.labelled)
     where = Path(one.where)
     return Arm(
         name=role,

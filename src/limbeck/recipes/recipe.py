@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from limbeck.core.card import METHODS, Paper, card_of
@@ -21,9 +21,6 @@ class Recipe:
     summary: str
     paper: Paper
     objective: Callable[[Task], Objective]
-    knobs: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # dotted knob → the paper's value where it is not the default
 
 
 class Share(Settings):
