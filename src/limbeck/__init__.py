@@ -19,11 +19,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from limbeck.core.errors import LimbeckError
     from limbeck.core.record import Record
-    from limbeck.objectives import Labels, LogitRegression, SoftTargets
-    from limbeck.recipes.distill import Result, distill
+    from limbeck.objectives import (
+        Cosine,
+        DrawnTargets,
+        GeneralisedJSD,
+        Labels,
+        Language,
+        LogitRegression,
+        NextSentence,
+        SoftTargets,
+        Truncated,
+        WordKD,
+    )
+    from limbeck.recipes.cache import cache
+    from limbeck.recipes.distill import distill
     from limbeck.recipes.fit import fit
+    from limbeck.recipes.job import Result
     from limbeck.recipes.prepare import Model
-    from limbeck.recipes.run import Run, TrainRun
+    from limbeck.recipes.run import CacheRun, Run, TrainRun
     from limbeck.report import Report
     from limbeck.students.shrink import Shrink
 
@@ -31,25 +44,40 @@ __version__ = "0.1.0"
 
 # Loaded on first use: `import limbeck` and `limbeck --help` load no torch.
 _HOMES = {
-    "LimbeckError": "core.errors",
+    "CacheRun": "recipes.run",
+    "Cosine": "objectives",
+    "DrawnTargets": "objectives",
+    "GeneralisedJSD": "objectives",
     "Labels": "objectives",
+    "Language": "objectives",
+    "LimbeckError": "core.errors",
     "LogitRegression": "objectives",
     "Model": "recipes.prepare",
+    "NextSentence": "objectives",
     "Record": "core.record",
     "Report": "report",
-    "Result": "recipes.distill",
+    "Result": "recipes.job",
     "Run": "recipes.run",
     "Shrink": "students.shrink",
     "SoftTargets": "objectives",
     "TrainRun": "recipes.run",
+    "Truncated": "objectives",
+    "WordKD": "objectives",
+    "cache": "recipes.cache",
     "distill": "recipes.distill",
     "fit": "recipes.fit",
 }
 __all__ = [
+    "CacheRun",
+    "Cosine",
+    "DrawnTargets",
+    "GeneralisedJSD",
     "Labels",
+    "Language",
     "LimbeckError",
     "LogitRegression",
     "Model",
+    "NextSentence",
     "Record",
     "Report",
     "Result",
@@ -57,6 +85,9 @@ __all__ = [
     "Shrink",
     "SoftTargets",
     "TrainRun",
+    "Truncated",
+    "WordKD",
+    "cache",
     "distill",
     "fit",
 ]

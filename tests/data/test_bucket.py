@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,3 +61,15 @@ def test_batches_hold_like_lengths_and_the_rest_comes_last() -> None:
     tops = lengths[order[:1000]].reshape(-1, size).max(axis=1)
     assert (np.diff(tops) < 0).any()  # batches are not in order of length
     assert (np.diff(tops) > 0).any()
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_the_round_of_a_row_is_told_by_its_index(rounds: int) -> None:
+    lengths = [5, 9, 2, 7, 7]
+    plain, sampler = Buckets(lengths, 2, seed=4), Buckets(lengths, 2, seed=4, rounds=rounds)
+    for epoch in range(7):
+        plain.set_epoch(epoch)
+        sampler.set_epoch(epoch)
+        expected = {0: epoch, 1: 0, 3: epoch % 3}[rounds]
+        assert list(sampler) == [expected * 5 + row for row in plain]
+        assert len(sampler) == 5

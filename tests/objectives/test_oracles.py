@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from limbeck import math
-from limbeck.core.objective import loss
+from limbeck.objectives.loss import loss
 from limbeck.core.task import Task
 from limbeck.core.trace import Batch, Trace
 from limbeck.objectives import Labels, LogitRegression, SoftTargets

@@ -30,9 +30,9 @@ def values(field) -> st.SearchStrategy:
     if kind is str:
         return TEXT
     limits = {
-        side: getattr(limit, side) for limit in field.metadata for side in ("gt", "ge", "lt") if hasattr(limit, side)
+        side: getattr(limit, side) for limit in field.metadata for side in ("gt", "ge", "lt", "le") if hasattr(limit, side)
     }
-    low, high = limits.get("gt", limits.get("ge", 0)), limits.get("lt", 10_000)
+    low, high = limits.get("gt", limits.get("ge", 0)), limits.get("lt", limits.get("le", 10_000))
     if kind is int:
         return st.integers(low, high)
     return st.floats(low, high, exclude_min="gt" in limits, exclude_max="lt" in limits, allow_subnormal=False)

@@ -18,6 +18,7 @@ from sample_parts import (
     size,
     speed,
 )
+from sample_words import every_words
 
 from limbeck.core.record import Arm, Comparison, DataCard, Disagreement, Fidelity, Record, SeedResult
 from limbeck.core.task import Task
@@ -212,4 +213,5 @@ def every() -> dict[str, Record]:
         "regress": regression(),
         "multilabel": multilabel(),
         "many classes": many_classes(),
+        **every_words(),
     }

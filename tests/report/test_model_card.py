@@ -26,7 +26,8 @@ def test_front_matter_is_yaml(any_record: Record) -> None:
     card = model_card(any_record, 'me/"odd": name')
     front = yaml.safe_load(card.split("---\n")[1])
     assert front["library_name"] == "transformers"
-    assert front["pipeline_tag"] == "text-classification"
+    pipelines = {"mask-fill": "fill-mask", "generate": "text-generation"}
+    assert front["pipeline_tag"] == pipelines.get(any_record.task.kind, "text-classification")
     assert front["tags"][0] == "limbeck"
     assert ("distillation" in front["tags"]) == (any_record.kind == "distill")
     assert all(isinstance(metric, str) for metric in front.get("metrics", []))
@@ -36,7 +37,7 @@ def test_the_snippet_is_python(any_record: Record) -> None:
     card = model_card(any_record, 'me/"odd"')
     code = card.split("```python\n")[1].split("```")[0]
     ast.parse(code)
-    assert 'name = "me/\\"odd\\""' in code
+    assert '"me/\\"odd\\""' in code
 
 
 def test_a_pair_is_asked_as_a_pair() -> None:

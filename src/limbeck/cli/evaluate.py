@@ -9,17 +9,21 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.core.knob import Settings, knob
+from limbeck.core.task import OF_TOKENS
+from limbeck.data.language import MaskSettings, TextSettings
 from limbeck.data.settings import DataSettings
 from limbeck.recipes.run import undot
 
 
 class EvalKnobs(Settings):
     data: DataSettings = knob(DataSettings(), "the texts")
+    text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
+    mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
 
 
 @with_knobs(EvalKnobs)
 def evaluate(
-    model: Annotated[str, typer.Argument(help="a classifier: a folder or a hub id")],
+    model: Annotated[str, typer.Argument(help="a classifier or a language model: a folder or a hub id")],
     teacher: Annotated[str, typer.Option("--teacher", help="also say how close the model stays to this one")] = "",
     out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and report.html")] = None,
     trust_remote_code: Annotated[
@@ -30,26 +34,26 @@ def evaluate(
     """Measure a model on labelled texts: accuracy, F1, calibration, per class, and agreement with a teacher.
 
     limbeck eval runs/small/student --data test.csv --teacher DIR
+
+    A language model, on running text: limbeck eval DIR --task mask-fill --data corpus.txt
     """
-    settings = EvalKnobs(**undot(knobs or {})).data
+    chosen = EvalKnobs(**undot(knobs or {}))
     from rich.console import Console
 
     from limbeck.cli.display import watching
     from limbeck.cli.distill import command_line
     from limbeck.cli.show import show_quality
     from limbeck.recipes.evaluate import evaluate as run_evaluate
+    from limbeck.recipes.evaluate import evaluate_words
     from limbeck.report import Report
     from limbeck.report.table import terminal_table
 
+    how: dict[str, Any] = {"teacher": teacher, "trust_remote_code": trust_remote_code, "command": command_line()}
     with watching() as watcher:
-        record = run_evaluate(
-            model,
-            settings,
-            teacher=teacher,
-            trust_remote_code=trust_remote_code,
-            watcher=watcher,
-            command=command_line(),
-        )
+        if chosen.data.task in OF_TOKENS:
+            record = evaluate_words(model, chosen.data, chosen.text, chosen.mask, watcher=watcher, **how)
+        else:
+            record = run_evaluate(model, chosen.data, watcher=watcher, **how)
     console = Console()
     console.print(terminal_table(record))
     show_quality(console, record)

@@ -58,7 +58,7 @@ def _flags(schema: type[Settings], objectives: bool) -> Iterator[tuple[str, tupl
         weight = FieldInfo(annotation=float, default=None, description=f"share of '{name}' in the sum: {card.summary}")
         for key, field in {"weight": weight, **card.cls.model_fields}.items():
             dotted = f"objective.{name}.{key}"
-            yield f"objective__{name}__{key}", (dotted, _option(dotted, field, "objective"))
+            yield f"objective__{name}__{key}".replace("-", "_"), (dotted, _option(dotted, field, "objective"))
 
 
 def _option(dotted: str, field: FieldInfo, panel: str) -> Any:

@@ -1,4 +1,4 @@
-"""`limbeck train`: fine-tune an encoder, to have a teacher."""
+"""`limbeck train`: train a model without a teacher, to have one."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ def train(
     """Fine-tune an encoder on labelled texts. The result, in OUT/model, can be a teacher.
 
     limbeck train --model DIR_OR_ID --data reviews.csv --out runs/teacher
+
+    A language model, on running text; an encoder without a head gets one, tied to its embeddings:
+    limbeck train --task mask-fill --model DIR_OR_ID --data corpus.txt --out runs/teacher
     """
     run = TrainRun(**gather(run_file, knobs or {}, resume))
     if print_:

@@ -9,21 +9,21 @@ micro-batches divides by the rows of the whole step and gives the gradient of on
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import SerializeAsAny
 
+from limbeck.core.chunk import Chunk
 from limbeck.core.knob import Settings
-from limbeck.core.task import Kind, Task
+from limbeck.core.task import OF_TEXTS, OF_TOKENS, Kind, Task
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Rows = Literal["labelled", "counted"]
+Rows = Literal["labelled", "counted", "present", "examples"]  # in a task about tokens the last two: no padding; texts
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Objective(Settings):
 
     rows: ClassVar[Rows] = "counted"  # which rows the mean is over
     wants: ClassVar[Want] = Want.NOTHING  # of the teacher
-    serves: ClassVar[tuple[Kind, ...]] = ("classify", "multilabel", "regress")
+    serves: ClassVar[tuple[Kind, ...]] = OF_TEXTS
     remedy: ClassVar[str] = ""  # said when the task is not one it serves
 
     @abstractmethod
@@ -67,6 +67,27 @@ class Objective(Settings):
     def __str__(self) -> str:
         knobs = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self).model_fields)
         return f"{type(self).__name__}({knobs})"
+
+
+class TokenObjective(Objective):
+    """A term over tokens. It sees the student's logits a chunk of tokens at a time, so that all never exist at once."""
+
+    serves: ClassVar[tuple[Kind, ...]] = OF_TOKENS
+    remedy: ClassVar[str] = "it speaks of words; for texts with labels use 'hinton' or 'logits'"
+    name: ClassVar[str]  # of the term, as logs and curves show it
+
+    @abstractmethod
+    def each(self, chunk: Chunk) -> Tensor:
+        """[n] the value of each token; those outside `rows` are left out by the caller, NaN included."""
+
+    def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
+        """The same at once, with every logit in memory: what the chunked loss must equal."""
+        asked = batch.counted
+        labelled = batch.labelled[asked]
+        chunk = Chunk(student.tokens.logits(), batch.labels[asked], labelled, teacher, slice(None))
+        values = self.each(chunk)
+        kept = values[labelled] if self.rows == "labelled" else values
+        return {self.name: Mean(kept.sum(), labelled.sum() if self.rows == "labelled" else asked.sum())}
 
 
 class Blend(Objective):
@@ -96,19 +117,3 @@ def wants(objective: Objective) -> Want:
 
 def misfits(objective: Objective, task: Task) -> list[Objective]:
     return [part for _, part in objective.weighted if task.kind not in part.serves]
-
-
-def loss(
-    objective: Objective, student: Trace, teacher: Trace, batch: Batch, rows: Mapping[Rows, Tensor] | None = None
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """The weighted sum and each unweighted term; `rows` are the counts of the whole optimiser step, if larger."""
-    shown: dict[str, Tensor] = {}
-    total: Tensor | None = None
-    for weight, part in objective.weighted:
-        for name, mean in part.terms(student, teacher, batch).items():
-            value = mean.over(rows[part.rows] if rows else None)
-            shown[name] = shown[name] + value if name in shown else value
-            total = weight * value if total is None else total + weight * value
-    if total is None:
-        raise ValueError("an objective without terms has no loss")
-    return total, shown

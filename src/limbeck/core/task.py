@@ -1,4 +1,4 @@
-"""What is asked of a text: one class of several, any number of labels, or a number."""
+"""What is asked of a text: one class of several, any number of labels, a number, or its own words."""
 
 from __future__ import annotations
 
@@ -6,33 +6,51 @@ from typing import Literal
 
 from limbeck.core.knob import Settings
 
-Kind = Literal["classify", "multilabel", "regress"]
+Kind = Literal["classify", "multilabel", "regress", "mask-fill", "generate"]
+TokenKind = Literal["mask-fill", "generate"]
+OF_TEXTS: tuple[Kind, ...] = ("classify", "multilabel", "regress")
+OF_TOKENS: tuple[TokenKind, ...] = ("mask-fill", "generate")  # a row is a token, an answer a distribution over words
 
 
 class Task(Settings):
     kind: Kind
     labels: tuple[str, ...] = ()
+    vocabulary: int = 0  # words to choose from, in a task about tokens
+
+    @property
+    def of_tokens(self) -> bool:
+        return self.kind in OF_TOKENS
 
     @property
     def outputs(self) -> int:
+        if self.of_tokens:
+            return self.vocabulary
         return 1 if self.kind == "regress" else len(self.labels)
 
     @property
     def problem_type(self) -> str:
-        """The name transformers has for this kind of task."""
+        """The name transformers has for this kind of task; for tasks about tokens it has none."""
         names = {
             "classify": "single_label_classification",
             "multilabel": "multi_label_classification",
             "regress": "regression",
         }
-        return names[self.kind]
+        return names.get(self.kind, "")
 
     @property
     def metric(self) -> str:
         """The one figure that early stopping watches and the report leads with."""
-        return {"classify": "accuracy", "multilabel": "f1_micro", "regress": "pearson"}[self.kind]
+        names = {"classify": "accuracy", "multilabel": "f1_micro", "regress": "pearson"}
+        return names.get(self.kind, "perplexity")
+
+    @property
+    def higher_is_better(self) -> bool:
+        return not self.of_tokens
 
     def __str__(self) -> str:
+        if self.of_tokens:
+            what = "words under a mask" if self.kind == "mask-fill" else "the next word"
+            return f"{what}, {self.vocabulary:,} to choose from"
         if self.kind == "regress":
             return "regression"
         what = "classes" if self.kind == "classify" else "labels, any number per text"

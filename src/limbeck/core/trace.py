@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from limbeck.core.task import Task
+from limbeck.core.top import Drawn, Top
 from limbeck.core.want import Want
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -20,6 +22,31 @@ def _nothing() -> Tensor:
 
 
 @dataclass(frozen=True)
+class Projection:
+    """Logits of the asked tokens, not multiplied out: features · weightᵀ + bias.
+
+    Without a weight the features are the logits themselves."""
+
+    features: Tensor = field(default_factory=_nothing)  # [tokens, width]
+    weight: Tensor = field(default_factory=_nothing)  # [vocabulary, width], or empty
+    bias: Tensor = field(default_factory=_nothing)  # [vocabulary], or empty
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def vocabulary(self) -> int:
+        return len(self.weight) if self.weight.numel() else self.features.shape[-1]
+
+    def logits(self, tokens: slice = slice(None)) -> Tensor:
+        """[tokens, vocabulary]: large; ask for few tokens at a time."""
+        found = self.features[tokens]
+        if self.weight.numel():
+            found = found @ self.weight.T
+        return found + self.bias if self.bias.numel() else found
+
+
+@dataclass(frozen=True)
 class Trace:
     """What a model showed for one batch. Absent is empty, never None."""
 
@@ -27,11 +54,20 @@ class Trace:
     hidden: tuple[Tensor, ...] = ()  # embeddings, then one [batch, length, width] per layer
     attention: tuple[Tensor, ...] = ()  # one [batch, heads, length, length] per layer
     values: tuple[Tensor, ...] = ()  # one [batch, heads, length, width / heads] per layer
+    tokens: Projection = field(default_factory=Projection)  # of the asked tokens
+    top: Top = field(default_factory=Top)  # of the asked tokens
+    drawn: Drawn = field(default_factory=Drawn)  # of the asked tokens
 
     @property
     def has(self) -> Want:
-        shown = Want.LOGITS if self.logits.numel() else Want.NOTHING
-        for part, want in ((self.hidden, Want.HIDDEN), (self.attention, Want.ATTENTION), (self.values, Want.VALUES)):
+        shown = Want.LOGITS if self.logits.numel() or self.tokens.features.numel() else Want.NOTHING
+        for part, want in (
+            (self.hidden, Want.HIDDEN),
+            (self.attention, Want.ATTENTION),
+            (self.values, Want.VALUES),
+            (self.top.ids.numel(), Want.TOP),
+            (self.drawn.ids.numel(), Want.DRAWN),
+        ):
             if part:
                 shown |= want
         return shown
@@ -39,17 +75,25 @@ class Trace:
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples as tensors. `uids` name them wherever they go."""
+    """Examples as tensors. `uids` name them wherever they go.
+
+    A row is a text, or, in a task about tokens, a token: then labels, labelled and asked are [batch, length]."""
 
     task: Task
     uids: Tensor  # [batch] int64
-    labels: Tensor  # [batch] class ids, [batch, labels] of 0/1, or [batch] numbers; anything where not labelled
-    labelled: Tensor  # [batch] bool: the row has a label
+    labels: Tensor  # class ids, 0/1 per label, numbers, or token ids; anything where not labelled
+    labelled: Tensor  # bool: the row has a label
     inputs: Mapping[str, Tensor] = field(default_factory=dict)  # what the model's forward takes
+    asked: Tensor = field(default_factory=_nothing)  # bool: the rows both models speak of; empty for all
+    follows: Tensor = field(default_factory=_nothing)  # [batch] 0 where the second sentence follows the first, else 1
 
     @property
     def counted(self) -> Tensor:
-        """[batch] bool: the rows a soft term speaks of, which is every row of a classification batch."""
+        """bool: the rows a soft term speaks of. Of texts, every one; of tokens, those asked about."""
         import torch
 
-        return torch.ones_like(self.labelled)
+        return self.asked if self.asked.numel() else torch.ones_like(self.labelled)
+
+    def to(self, device: torch.device) -> Batch:
+        """The same, with what models read on `device`."""
+        return replace(self, inputs={name: tensor.to(device) for name, tensor in self.inputs.items()})

@@ -9,6 +9,7 @@ class Want(Flag):
     NOTHING = 0
     LOGITS = auto()
     TOP = auto()
+    DRAWN = auto()
     HIDDEN = auto()
     ATTENTION = auto()
     VALUES = auto()

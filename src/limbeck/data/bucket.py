@@ -8,14 +8,20 @@ import numpy as np
 
 
 class Buckets:
-    """A sampler whose order depends on seed and epoch alone, so that a resumed epoch is the same epoch."""
+    """A sampler whose order depends on seed and epoch alone, so that a resumed epoch is the same epoch.
 
-    def __init__(self, lengths: Sequence[int], batch: int, seed: int, span: int = 50, bucket: bool = True) -> None:
+    A row may have several forms, `rounds` of them, used by turns, one each epoch (0: a new one every epoch): row i in
+    round r has the index r · len + i."""
+
+    def __init__(
+        self, lengths: Sequence[int], batch: int, seed: int, span: int = 50, bucket: bool = True, rounds: int = 1
+    ) -> None:
         self.lengths = np.asarray(lengths)
         self.batch = batch
         self.seed = seed
         self.span = span
         self.bucket = bucket
+        self.rounds = rounds
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -25,7 +31,8 @@ class Buckets:
         return len(self.lengths)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self.order().tolist())
+        round = self.epoch % self.rounds if self.rounds else self.epoch
+        return iter((self.order() + round * len(self)).tolist())
 
     def order(self) -> np.ndarray:
         """Spans of a shuffled whole are sorted by length and cut into batches; the batches are shuffled."""

@@ -28,7 +28,7 @@ def read_file(path: Path | str, settings: DataSettings) -> Table:
         raise DataError(
             f"{path} is of a kind Limbeck does not read", f"give one of {', '.join(SUFFIXES)}, or gzip of these"
         )
-    data = _bytes(path)
+    data = unzipped(path)
     if not data:
         raise DataError(f"{path} is empty", "give a file with a header and at least one row")
     if suffix == ".parquet":
@@ -73,7 +73,7 @@ def decode(data: bytes, source: str, encoding: str) -> str:
         ) from None
 
 
-def _bytes(path: Path) -> bytes:
+def unzipped(path: Path) -> bytes:
     try:
         data = path.read_bytes()
     except OSError as error:

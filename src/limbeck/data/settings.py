@@ -23,8 +23,11 @@ class DataSettings(Settings):
         "the column with the label, or none; several 0/1 columns, separated by commas, make a multi-label task",
         short="--label-column",
     )
-    task: Literal["auto", "classify", "multilabel", "regress"] = knob(
-        "auto", "one class per text, any number of labels, or a number; auto looks at the labels"
+    task: Literal["auto", "classify", "multilabel", "regress", "mask-fill", "generate"] = knob(
+        "auto",
+        "one class per text, any number of labels, a number (auto looks at the labels), or running text: "
+        "words under a mask, or the next word",
+        short="--task",
     )
     classes: str = knob(
         "", "class names in the teacher's order, separated by commas; needed when it only knows LABEL_0, LABEL_1, …"
@@ -40,6 +43,10 @@ class DataSettings(Settings):
         "auto", "how the file writes its letters; auto is UTF-8 (UTF-16 if marked so) and refuses any other"
     )
     max_length: int = knob(128, "tokens kept of a text; what is longer is cut and counted", at_least=8)
-    limit: int = knob(0, "train on this many rows, drawn by hash and so always the same ones; 0 is all", at_least=0)
+    limit: int = knob(
+        0,
+        "train on this many rows (of running text: blocks), drawn by hash and so always the same ones; 0 is all",
+        at_least=0,
+    )
     dev_share: float = knob(0.1, "the part of train cut off for dev when there is no dev file", above=0, below=1)
     test_share: float = knob(0.1, "the part of train cut off for test when there is no test file", above=0, below=1)

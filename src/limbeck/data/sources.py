@@ -14,7 +14,7 @@ from limbeck.data.settings import DataSettings
 from limbeck.data.table import Table, from_arrow, from_columns, from_frame, from_records
 
 SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "val": "dev", "test": "test"}
-_IN_NAME = re.compile(rf"(?:^|[-_.])({'|'.join(SPLITS)})(?:$|[-_.])")
+IN_NAME = re.compile(rf"(?:^|[-_.])({'|'.join(SPLITS)})(?:$|[-_.])")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 
@@ -50,11 +50,11 @@ def _folder(folder: Path, settings: DataSettings) -> Splits:
     files = sorted(path for path in folder.iterdir() if path.is_file() and suffix_of(path) in SUFFIXES)
     found: dict[str, list[Path]] = {}
     for path in files:
-        match = _IN_NAME.search(_stem(path))
+        match = IN_NAME.search(stem(path))
         if match:
             found.setdefault(SPLITS[match[1]], []).append(path)
     for split, paths in found.items():
-        exact = [path for path in paths if _stem(path) in SPLITS]
+        exact = [path for path in paths if stem(path) in SPLITS]
         found[split] = exact or paths
         if len(found[split]) > 1:
             names = ", ".join(path.name for path in found[split])
@@ -65,7 +65,7 @@ def _folder(folder: Path, settings: DataSettings) -> Splits:
     return Splits({split: read_file(paths[0], settings) for split, paths in found.items()})
 
 
-def _stem(path: Path) -> str:
+def stem(path: Path) -> str:
     return path.name.lower().removesuffix(".gz").removesuffix(suffix_of(path))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from limbeck.math.divergence import (
         binary_kl,
+        cosine_distance,
         cross_entropy,
         entropy,
         hard_binary_cross_entropy,
@@ -16,19 +17,45 @@ if TYPE_CHECKING:
         squared_distance,
     )
     from limbeck.math.mean import masked_mean
+    from limbeck.math.mixture import jsd, kl_family, scaled_jsd, skewed_kl
+    from limbeck.math.softmax import log_softmax, pick
+    from limbeck.math.truncated import draw, drawn_cross_entropy, top_of, truncated_loss
 
 __all__ = [
     "binary_kl",
+    "cosine_distance",
     "cross_entropy",
+    "draw",
+    "drawn_cross_entropy",
     "entropy",
     "hard_binary_cross_entropy",
     "hard_cross_entropy",
+    "jsd",
     "kl",
+    "kl_family",
+    "log_softmax",
     "masked_mean",
+    "pick",
+    "scaled_jsd",
+    "skewed_kl",
     "squared_distance",
+    "top_of",
+    "truncated_loss",
 ]
 
-_HOMES = {"masked_mean": "mean"}
+_HOMES = {
+    "draw": "truncated",
+    "drawn_cross_entropy": "truncated",
+    "jsd": "mixture",
+    "kl_family": "mixture",
+    "log_softmax": "softmax",
+    "masked_mean": "mean",
+    "pick": "softmax",
+    "scaled_jsd": "mixture",
+    "skewed_kl": "mixture",
+    "top_of": "truncated",
+    "truncated_loss": "truncated",
+}
 
 
 def __getattr__(name: str) -> Any:

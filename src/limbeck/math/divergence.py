@@ -28,7 +28,7 @@ def entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
 def binary_kl(teacher: Tensor, student: Tensor, temperature: float = 1.0) -> Tensor:
     """Sum over labels of the KL of two coins with these logits, [..., labels] → [...]."""
-    t, s = _wide(teacher) / temperature, _wide(student) / temperature
+    t, s = wide(teacher) / temperature, wide(student) / temperature
     p = t.sigmoid()
     heads = p * (F.logsigmoid(t) - F.logsigmoid(s))
     tails = (1 - p) * (F.logsigmoid(-t) - F.logsigmoid(-s))
@@ -37,26 +37,31 @@ def binary_kl(teacher: Tensor, student: Tensor, temperature: float = 1.0) -> Ten
 
 def hard_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """−log q(label), [rows, classes] and [rows] → [rows]."""
-    return F.cross_entropy(_wide(logits), labels, reduction="none")
+    return F.cross_entropy(wide(logits), labels, reduction="none")
 
 
 def hard_binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean over labels of −log of the right side of each coin, [rows, labels] twice → [rows]."""
-    return F.binary_cross_entropy_with_logits(_wide(logits), labels.to(_wide(logits).dtype), reduction="none").mean(-1)
+    return F.binary_cross_entropy_with_logits(wide(logits), labels.to(wide(logits).dtype), reduction="none").mean(-1)
 
 
 def squared_distance(teacher: Tensor, student: Tensor) -> Tensor:
     """Mean squared difference over the last axis, [..., outputs] → [...]."""
-    return (_wide(student) - _wide(teacher)).square().mean(-1)
+    return (wide(student) - wide(teacher)).square().mean(-1)
 
 
-def _wide(x: Tensor) -> Tensor:
+def cosine_distance(teacher: Tensor, student: Tensor) -> Tensor:
+    """1 − cos of the angle between the last axes, [..., width] → [...]; from 0 to 2, blind to length."""
+    return 1 - F.cosine_similarity(wide(student), wide(teacher), dim=-1)
+
+
+def wide(x: Tensor) -> Tensor:
     """At least float32: T < 1 and large vocabularies overflow half precision."""
     return x if x.dtype == torch.float64 else x.float()
 
 
 def _log_softmax(logits: Tensor, temperature: float) -> Tensor:
-    return F.log_softmax(_wide(logits) / temperature, -1)
+    return F.log_softmax(wide(logits) / temperature, -1)
 
 
 def _expected(weights: Tensor, values: Tensor) -> Tensor:

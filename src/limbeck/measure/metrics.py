@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limbeck.core.errors import KnobError
-from limbeck.core.task import Task
+from limbeck.core.task import OF_TOKENS, Task
 from limbeck.measure.answers import Array, answers, log_sigmoid, log_softmax, right
 
 BINS = 15
@@ -177,6 +177,31 @@ def _midranks(weights: Array, x: Array) -> Array:
     return ranks[:, group]
 
 
+def _sums(task: Task, tallies: Array, labels: Array) -> Array:
+    """Of tokens, what was summed per block (measure/tokens.py) stands where other tasks have logits."""
+    return tallies
+
+
+def _per_token(weights: Array, columns: Array, place: int) -> Array:
+    return ratio(weights @ columns[:, place], weights @ columns[:, 2])
+
+
+def _token_nats(weights: Array, columns: Array) -> Array:
+    return _per_token(weights, columns, 0)
+
+
+def _perplexity(weights: Array, columns: Array) -> Array:
+    return np.exp(_token_nats(weights, columns))
+
+
+def _token_accuracy(weights: Array, columns: Array) -> Array:
+    return _per_token(weights, columns, 1)
+
+
+def _token_calibration(weights: Array, columns: Array) -> Array:
+    return ratio(np.abs(weights @ columns[:, 3:]).sum(axis=1), weights @ columns[:, 2])
+
+
 METRIC: dict[str, Metric] = {
     "accuracy": Metric("accuracy", "share of rows answered right; every label of the row", True, _right, _mean, True),
     "f1": Metric("F1", "F1 of class 1, of two", True, hits, _f1_of_class_1, True),
@@ -202,6 +227,18 @@ METRIC: dict[str, Metric] = {
         _spearman,
         heavy=True,
     ),
+    "perplexity": Metric("perplexity", "exp of the mean −log probability of a token", False, _sums, _perplexity),
+    "token_nll": Metric("cross-entropy", "mean −log probability of a token, in nats", False, _sums, _token_nats),
+    "token_accuracy": Metric(
+        "token accuracy", "share of tokens whose most probable word is right", True, _sums, _token_accuracy, True
+    ),
+    "token_ece": Metric(
+        "calibration error",
+        f"expected calibration error per token: |confidence − accuracy| over {BINS} equal bins of confidence",
+        False,
+        _sums,
+        _token_calibration,
+    ),
     "mse": Metric("mean squared error", "mean squared error", False, _squared_error, _mean),
     "mae": Metric("mean absolute error", "mean absolute error", False, _absolute_error, _mean),
 }
@@ -210,4 +247,5 @@ BY_KIND: dict[str, tuple[str, ...]] = {
     "classify": ("accuracy", "f1", "f1_macro", "f1_weighted", "matthews", "ece", "nll"),
     "multilabel": ("f1_micro", "f1_macro", "accuracy", "hamming", "ece"),
     "regress": ("pearson", "spearman", "mse", "mae"),
+    **dict.fromkeys(OF_TOKENS, ("perplexity", "token_nll", "token_accuracy", "token_ece")),
 }

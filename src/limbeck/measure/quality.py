@@ -34,7 +34,7 @@ def per_row(task: Task, logits: Array, labels: Array) -> Array:
 
 
 def _per_class(task: Task, logits: Array, labels: Array) -> list[ClassScore]:
-    if task.kind == "regress":
+    if task.kind == "regress" or task.of_tokens:
         return []
     both, said, true = hits(task, logits, labels).sum(axis=0).reshape(3, -1)
     return [

@@ -10,7 +10,7 @@ from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.record import Comparison
 from limbeck.core.task import Task
 from limbeck.measure.answers import Array, labelled_rows
-from limbeck.measure.metrics import Metric, metric_of
+from limbeck.measure.metrics import METRIC, Metric, metric_of
 
 DRAWS = 40_000_000  # counts drawn at most, which is 10,000 rounds of 4,000 rows that all differ
 FEWEST = 1_000  # rounds that a costly metric or a large test set still gets
@@ -127,7 +127,8 @@ def _sentence(found: Comparison, metric: Metric) -> str:
         }[verdict]
     difference, low, high = _signed(found, metric.points)
     unit = f"points of {metric.title}" if metric.points else f"in {metric.title}"
-    sample = f"{found.seeds} seed{'s' * (found.seeds > 1)}, {found.rows:,} test sentence{'s' * (found.rows > 1)}"
+    what = "block" if metric.columns is METRIC["perplexity"].columns else "sentence"
+    sample = f"{found.seeds} seed{'s' * (found.seeds > 1)}, {found.rows:,} test {what}{'s' * (found.rows > 1)}"
     interval = f"{100 * found.confidence:g}% interval {low} to {high}"
     caveat = " One seed says nothing of the spread between seeds." if found.seeds == 1 else ""
     return f"{opening} {difference} {unit} ({interval}, {sample}).{caveat}"

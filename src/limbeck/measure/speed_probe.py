@@ -53,11 +53,15 @@ def _seconds(answer: Answer, texts: list[list[str]]) -> float:
 
 def _load(folder: str, threads: int, max_length: int) -> Answer:
     import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    import transformers
 
     torch.set_num_threads(threads)
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-    model: Any = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    saved = (transformers.AutoConfig.from_pretrained(folder).architectures or [""])[0]
+    architecture: Any = getattr(transformers, saved, transformers.AutoModelForSequenceClassification)
+    model: Any = architecture.from_pretrained(folder, dtype=torch.float32).eval()
     length = min(max_length, tokenizer.model_max_length)
 
     def answer(texts: list[list[str]]) -> None:

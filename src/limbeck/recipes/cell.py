@@ -7,19 +7,21 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
+from torch import Tensor
 from transformers import EvalPrediction, PreTrainedModel, TrainerCallback, set_seed
 
 from limbeck.core.files import atomic, explained, write_text
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
-from limbeck.core.record import SeedResult
+from limbeck.core.record import ClassScore, Fidelity, SeedResult
 from limbeck.core.task import Task
 from limbeck.core.teacher import Teacher
 from limbeck.data.encode import Collator, Encoded, batches
+from limbeck.data.tokens import Tokens
 from limbeck.measure.predict import predict
 from limbeck.measure.quality import quality
 from limbeck.students.open import name_outputs, quiet
@@ -40,7 +42,57 @@ class Cell:
     objective: Objective
     teacher: Teacher
     schedule: Schedule
+    train: Encoded | Tokens
+    exam: Exam
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a trained model made of the test split."""
+
+    uids: np.ndarray
+    logits: np.ndarray  # [test rows, outputs]; of a language model, sums per block
+    quality: dict[str, float]
+    per_class: Sequence[ClassScore] = ()
+    fidelity: Fidelity | None = None
+
+
+class Exam(Protocol):
+    """How models of one task are asked, and what their answers are worth."""
+
+    @property
+    def dev(self) -> Encoded | Tokens: ...
+
+    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]: ...
+
+    def watched(self) -> dict[str, Callable[[Any], dict[str, float]]]:
+        """The dev metrics, as Distiller asks for them: `score` or `gauge`."""
+
+    def test(self, model: PreTrainedModel) -> Answers: ...
+
+
+@dataclass(frozen=True)
+class TextExam:
+    """One answer for each text."""
+
+    task: Task
+    tokenizer: Any
     splits: dict[str, Encoded]
+
+    @property
+    def dev(self) -> Encoded:
+        return self.splits["dev"]
+
+    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
+        return Collator(self.tokenizer, self.task)(rows)
+
+    def watched(self) -> dict[str, Callable[[Any], dict[str, float]]]:
+        return {"score": scorer(self.task)}
+
+    def test(self, model: PreTrainedModel) -> Answers:
+        split = self.splits["test"]
+        logits = predict_split(model, self.tokenizer, self.task, split)
+        return Answers(split.examples.uids, logits, *score_split(self.task, logits, split))
 
 
 @dataclass(frozen=True)
@@ -48,7 +100,7 @@ class Outcome:
     """What is kept of a finished cell."""
 
     result: SeedResult
-    logits: np.ndarray  # [test rows, outputs]
+    logits: np.ndarray  # [test rows, outputs]; of a language model, sums per block
     dev_score: float  # by which the best seed is chosen, so that the test set stays unseen
     model: Path
 
@@ -66,19 +118,20 @@ def train_cell(cell: Cell, folder: Path, watcher: Watcher, callbacks: Sequence[T
 def _train(cell: Cell, home: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback]) -> None:
     set_seed(cell.seed)
     model = cell.build()
-    name_outputs(model.config, cell.task)
+    if not cell.task.of_tokens:
+        name_outputs(model.config, cell.task)
     trainer = Distiller(
         model,
         objective=cell.objective,
         teacher=cell.teacher,
         task=cell.task,
         schedule=cell.schedule,
-        train=cell.splits["train"],
-        dev=cell.splits["dev"],
-        tokenizer=cell.tokenizer,
+        train=cell.train,
+        dev=cell.exam.dev,
+        collate=cell.exam.collate,
         folder=home / "checkpoints",
         seed=cell.seed,
-        score=scorer(cell.task),
+        **cell.exam.watched(),
         callbacks=[Watch(watcher, cell.title, cell.task.metric), *callbacks],
     )
     with explained(home), quiet():
@@ -89,24 +142,25 @@ def _train(cell: Cell, home: Path, watcher: Watcher, callbacks: Sequence[Trainer
 
 def _keep(cell: Cell, home: Path, trainer: Distiller, seconds: float) -> None:
     """Model, answers and figures; the result comes last, so that what has one is whole."""
-    model, test, state = trainer.model.cpu().eval(), cell.splits["test"], trainer.state
+    model, state = trainer.model.cpu().eval(), trainer.state
     model.save_pretrained(home / "model")
     cell.tokenizer.save_pretrained(home / "model")
-    logits = predict_split(model, cell.tokenizer, cell.task, test)
+    answers = cell.exam.test(model)
     with atomic(home / "test.safetensors") as part:
-        save_file({"uids": test.examples.uids, "logits": logits}, part)
-    scores, per_class = score_split(cell.task, logits, test)
-    seen = state.epoch * len(cell.splits["train"])
+        save_file({"uids": answers.uids, "logits": answers.logits}, part)
+    seen = state.epoch * len(cell.train)
     result = SeedResult(
         seed=cell.seed,
-        quality=scores,
-        per_class=per_class,
+        quality=answers.quality,
+        per_class=list(answers.per_class),
+        fidelity=answers.fidelity,
         curve=trainer.curve(),
         seconds=seconds,
         best_step=state.best_global_step or state.global_step,
         sentences_per_second=seen / seconds,
     )
-    kept = {"result": result.model_dump(), "dev_score": state.best_metric or 0.0}
+    dev_score = (state.best_metric or 0.0) * (1 if cell.task.higher_is_better else -1)
+    kept = {"result": result.model_dump(), "dev_score": dev_score}
     write_text(home / "result.json", json.dumps(kept))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,14 @@ from transformers import PreTrainedModel, TrainerCallback
 from limbeck.core.errors import KnobError
 from limbeck.core.objective import Objective, wants
 from limbeck.core.progress import Silent, Stage, Watcher
-from limbeck.core.record import Record
+from limbeck.core.task import OF_TOKENS
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.data.encode import Collator, Encoded, batches, encode
-from limbeck.measure.settings import MeasureSettings
 from limbeck.objectives import Labels
-from limbeck.recipes.cell import Cell, Outcome, predict_split, train_cell
+from limbeck.recipes.cell import Cell, Outcome, TextExam, predict_split, train_cell
 from limbeck.recipes.folder import RECORD_FILE, agree, claimed, put
+from limbeck.recipes.job import ASKING, MEASURING, Result, Start, blueprint, passed, timing_cost
+from limbeck.recipes.language import distill_words
 from limbeck.recipes.prepare import SPLITS, Model, Prepared, prepare
 from limbeck.recipes.recipe import to_table
 from limbeck.recipes.run import CUSTOM, Run
@@ -34,19 +35,6 @@ from limbeck.students.open import open_classifier, open_encoder, shape_of
 from limbeck.students.shrink import Shrink, again
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
-
-ASKING, MEASURING = "teacher's answers", "measuring"
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a person gets: the student, ready to use, and the proof."""
-
-    student: PreTrainedModel
-    tokenizer: Any
-    record: Record
-    report: Report
-    folder: Path
 
 
 def distill(
@@ -92,7 +80,8 @@ def distill(
     if not run.out:
         run = run.but(out=tempfile.mkdtemp(prefix="limbeck-"))
     with claimed(run.out, resume=resume) as folder:
-        return _distill(run, folder, data, taught, started, callbacks, watcher or Silent(), command)
+        job = distill_words if run.data.task in OF_TOKENS else _distill
+        return job(run, folder, data, taught, started, callbacks, watcher or Silent(), command or " ".join(sys.argv))
 
 
 def _given(model: Any, tokenizer: Any) -> tuple[Model | None, str]:
@@ -121,7 +110,9 @@ def _distill(
         torch.set_num_threads(run.train.threads)
     ready = prepare(run, watcher, data=data, teacher=taught, student=started)
     start = _start(ready)
-    ready = replace(ready, run=ready.run.but(train=ready.run.train.at_width(shape_of(start.network).hidden)))
+    ready = replace(
+        ready, run=ready.run.but(train=ready.run.train.at_width(shape_of(start.network).hidden, ready.task))
+    )
     agree(folder, ready.run, ready.fingerprints)
     watcher.say(start.origin)
     watcher.plan(_stages(ready, start))
@@ -133,7 +124,7 @@ def _distill(
     outcomes: dict[str, list[Outcome]] = {}
     for cell in _cells(ready, start, teacher):
         outcomes.setdefault(cell.name.split("-")[0], []).append(train_cell(cell, folder / "arms", watcher, callbacks))
-    findings = Findings(ready, teacher_logits["test"], teacher_home, outcomes, folder, command or " ".join(sys.argv))
+    findings = Findings(ready, teacher_logits["test"], teacher_home, outcomes, folder, command)
     record = tell(findings, watcher, MEASURING)
     record = record.but(notes=[start.origin, *record.notes])
     best = max(outcomes["distilled"], key=lambda outcome: outcome.dev_score)
@@ -163,40 +154,24 @@ def _cells(ready: Prepared, start: Start, teacher: Teacher) -> list[Cell]:
             objective=objective,
             teacher=asked,
             schedule=ready.run.train,
-            splits=ready.for_student,
+            train=ready.for_student["train"],
+            exam=TextExam(ready.task, ready.tokenizer, ready.for_student),
         )
         for seed in range(ready.run.seed, ready.run.seed + ready.run.seeds)
         for name, title, objective, asked in arms
     ]
 
 
-@dataclass(frozen=True)
-class Start:
-    """Where the student of every seed starts. It does not hold on to the teacher."""
-
-    network: PreTrainedModel
-    origin: str  # said to people
-    student: Callable[[], PreTrainedModel]  # a new one; what no weights were there for comes from torch's current seed
-
-
 def _start(ready: Prepared) -> Start:
     given = ready.student
     if given is None:
-        network, inheritance = blueprint(ready).build(ready.teacher.network)
+        network, inheritance = blueprint(ready.run.student, ready.teacher.network).build(ready.teacher.network)
         return Start(network, inheritance.sentence(), partial(again, network, inheritance.fresh))
     origin = f"The student starts from {given.where or 'the given model'}."
     if given.where:
         reopened = partial(open_encoder, given.where, ready.task, ready.run.trust_remote_code)
         return Start(given.network, origin, lambda: reopened()[0])
     return Start(given.network, origin, partial(copy.deepcopy, given.network))
-
-
-def blueprint(ready: Prepared) -> Shrink:
-    """The shape asked for; with nothing asked, half the layers."""
-    shape = ready.run.student
-    if shape.but(keep="spread") != Shrink() or shape.keep not in ("spread", "first", "last"):
-        return shape
-    return shape.but(layers=max(shape_of(ready.teacher.network).layers // 2, 1))
 
 
 def _stages(ready: Prepared, start: Start) -> list[Stage]:
@@ -215,16 +190,6 @@ def _stages(ready: Prepared, start: Start) -> list[Stage]:
         *stages,
         Stage(MEASURING, timing_cost(ready.run.measure, models=3)),
     ]
-
-
-def timing_cost(settings: MeasureSettings, models: int) -> float:
-    """A process that times a model takes its seconds to start: about what 2,000 rows of MiniLM-L6 take."""
-    return models * settings.repeats * 2e10 if settings.speed else 0.0
-
-
-def passed(network: PreTrainedModel) -> float:
-    embedded = sum(p.numel() for m in network.modules() if isinstance(m, torch.nn.Embedding) for p in m.parameters())
-    return sum(p.numel() for p in network.parameters()) - embedded
 
 
 def _ask(ready: Prepared, folder: Path, watcher: Watcher) -> tuple[Teacher, dict[str, np.ndarray]]:

@@ -9,9 +9,12 @@ import numpy as np
 
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, DataCard, Fidelity, Record, SeedResult
-from limbeck.core.task import Task
+from limbeck.core.task import Task, TokenKind
+from limbeck.core.teacher import NoTeacher
 from limbeck.data.corpus import Corpus
 from limbeck.data.encode import encode
+from limbeck.data.language import MaskSettings, TextSettings
+from limbeck.data.language_corpus import load_language
 from limbeck.data.settings import DataSettings
 from limbeck.data.single import load_single
 from limbeck.measure.fidelity import disagreements, fidelity
@@ -22,7 +25,11 @@ from limbeck.measure.size import size_of
 from limbeck.recipes.cell import predict_split
 from limbeck.recipes.prepare import Model, kind_of
 from limbeck.recipes.tell import describe, measure_speed, now
-from limbeck.students.open import fingerprint, open_classifier, shape_of
+from limbeck.recipes.word_exam import Remembered, TokenExam
+from limbeck.recipes.words import ask_words
+from limbeck.students.open import fingerprint, open_classifier, open_language_model, shape_of
+from limbeck.students.vocabulary import own_words, shared_words
+from limbeck.teachers.live import LiveTeacher
 
 EVALUATING, TIMING = "answering", "measuring"
 
@@ -96,6 +103,55 @@ def bench(
     return _record("bench", "bench", command, Task(kind="classify"), card, arms).but(
         knobs={"models": list(models), "measure": settings.model_dump(), "max_length": max_length}
     )
+
+
+def evaluate_words(
+    model: str,
+    settings: DataSettings,
+    text: TextSettings,
+    mask: MaskSettings,
+    *,
+    teacher: str = "",
+    trust_remote_code: bool = False,
+    watcher: Watcher | None = None,
+    command: str = "",
+) -> Record:
+    """Perplexity of a language model on all of `settings.train`, and with a `teacher` its agreement with that."""
+    watcher = watcher or Silent()
+    kind: TokenKind = settings.task  # type: ignore[assignment]
+    asked = [
+        Model(*open_language_model(where, kind, trust_remote_code=trust_remote_code), where=where)
+        for where in (model, teacher)
+        if where
+    ]
+    one = asked[0]
+    vocabulary = own_words(one.network, one.tokenizer)
+    if teacher:
+        vocabulary = shared_words(asked[1].network, one.network, asked[1].tokenizer, one.tokenizer).size
+    # Nothing is cut off: the same text stands for all three splits, and one of them is measured on.
+    whole = settings.but(dev=settings.dev or settings.train, test=settings.test or settings.train)
+    corpus = load_language(whole, text, kind, one.tokenizer, watcher=watcher)
+    words = ask_words(kind, corpus, one.tokenizer, mask.settled().but(rounds=1), vocabulary)
+    watcher.plan([Stage(f"{EVALUATING} {each.where}", float(each.network.num_parameters())) for each in asked])
+    beside = Remembered(LiveTeacher(asked[1].network, vocabulary=vocabulary)) if teacher else NoTeacher()
+    arms = []
+    for each, role in reversed(list(zip(asked, ("student" if teacher else "model", "teacher"), strict=False))):
+        found = TokenExam(words, beside if role == "student" else NoTeacher()).test(each.network)
+        watcher.at(f"{EVALUATING} {each.where}", 1.0)
+        where = Path(each.where)
+        result = SeedResult(seed=0, quality=found.quality, fidelity=found.fidelity)
+        arms.append(
+            Arm(
+                name=role,
+                title=f"{where.name}, {describe(each.network)}",
+                role=role,
+                shape=shape_of(each.network),
+                runs=[result],
+                size=size_of(each.network, where if where.is_dir() else None),
+            )
+        )
+    prints = {name: fingerprint(each.network) for each, name in zip(asked, ("model", "teacher"), strict=False)}
+    return _record("eval", Path(model).name, command, words.task, corpus.card, arms).but(fingerprints=prints)
 
 
 def _answers(one: Model, corpus: Corpus, max_length: int, watcher: Watcher) -> np.ndarray:

@@ -1,34 +1,63 @@
-"""Fine-tune an encoder on labels, to have a teacher."""
+"""Train a model without a teacher, to have one: an encoder on labels, or a language model on running text."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel, TrainerCallback
 
 from limbeck.core.errors import KnobError
+from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Stage, Watcher
-from limbeck.core.record import Arm, Citation, Record
+from limbeck.core.record import Arm, Citation, DataCard, Record
+from limbeck.core.task import OF_TOKENS, TokenKind
 from limbeck.core.teacher import NoTeacher
-from limbeck.data.corpus import Corpus, load
+from limbeck.data.corpus import load
+from limbeck.data.language_corpus import load_language
 from limbeck.measure.machine import machine
 from limbeck.measure.size import size_of
-from limbeck.objectives import Labels
+from limbeck.objectives import Labels, Language, NextSentence
 from limbeck.objectives.papers import DEVLIN_2019
-from limbeck.recipes.cell import Cell, Outcome, train_cell
-from limbeck.recipes.distill import MEASURING, Result, passed, timing_cost
+from limbeck.recipes.cell import Cell, Outcome, TextExam, train_cell
 from limbeck.recipes.folder import RECORD_FILE, agree, claimed, put
+from limbeck.recipes.job import MEASURING, Result, passed, timing_cost
 from limbeck.recipes.prepare import data_fingerprint, encode_splits, labels_fingerprint
 from limbeck.recipes.run import TrainRun
 from limbeck.recipes.tell import describe, measure_speed, now, texts_of
+from limbeck.recipes.word_exam import TokenExam
+from limbeck.recipes.words import ask_words, mask_fingerprint, sample_of, text_fingerprint
 from limbeck.report import Report
-from limbeck.students.open import fingerprint, open_classifier, open_encoder, shape_of, tokenizer_fingerprint
+from limbeck.students.open import (
+    fingerprint,
+    open_classifier,
+    open_encoder,
+    open_language_model,
+    shape_of,
+    tokenizer_fingerprint,
+)
+from limbeck.students.vocabulary import rows_of
 from limbeck.train.trainer import check_loggers
 
-FITTING = "fine-tuning"
+FITTING = "training"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be trained, and how its result is opened, timed and told of."""
+
+    run: TrainRun
+    cell: Cell
+    network: PreTrainedModel  # of the model's shape
+    card: DataCard
+    fingerprints: Mapping[str, str]
+    reopen: Callable[[Path], tuple[PreTrainedModel, Any]]
+    texts: Sequence[tuple[str, str]]  # to time it on
+    longest: int  # tokens of a text
 
 
 def fit(
@@ -40,9 +69,9 @@ def fit(
     watcher: Watcher | None = None,
     command: str = "",
 ) -> Result:
-    """Trains `run.model` on the labels of `run.data`; the model folder is `out/model`."""
+    """Trains `run.model` on `run.data`; the model folder is `out/model`."""
     if not run.model:
-        raise KnobError("no model was given", "name an encoder with --model: a folder or a hub id")
+        raise KnobError("no model was given", "name one with --model: a folder or a hub id")
     if not run.out:
         raise KnobError("no place for the result was given", "name a folder with --out")
     with claimed(run.out, resume=resume) as folder:
@@ -55,34 +84,14 @@ def _fit(
     if run.train.threads:
         torch.set_num_threads(run.train.threads)
     check_loggers(run.train)
-    corpus = load(run.data, data, watcher)
-    network, tokenizer = open_encoder(run.model, corpus.task, run.trust_remote_code)
-    run = run.but(train=run.train.at_width(shape_of(network).hidden))
-    prints = {
-        "tokenizer": tokenizer_fingerprint(tokenizer),
-        "data": data_fingerprint(corpus, run.data.max_length),
-        "labels": labels_fingerprint(corpus),
-    }
-    agree(folder, run, prints)
-    splits = encode_splits(corpus, tokenizer, run.data.max_length)
-    passes = 3 * run.train.epochs * len(corpus.train) * passed(network)
+    job = (_words_job if run.data.task in OF_TOKENS else _texts_job)(run, data, watcher)
+    agree(folder, job.run, job.fingerprints)
+    passes = 3 * run.train.epochs * len(job.cell.train) * passed(job.network)
     watcher.plan([Stage(FITTING, passes), Stage(MEASURING, timing_cost(run.measure, models=1))])
-    cell = Cell(
-        name=f"model-seed{run.seed}",
-        title=FITTING,
-        seed=run.seed,
-        build=lambda: open_encoder(run.model, corpus.task, run.trust_remote_code)[0],
-        tokenizer=tokenizer,
-        task=corpus.task,
-        objective=1.0 * Labels(),
-        teacher=NoTeacher(),
-        schedule=run.train,
-        splits=splits,
-    )
-    outcome = train_cell(cell, folder / "arms", watcher, callbacks)
+    outcome = train_cell(job.cell, folder / "arms", watcher, callbacks)
     place = folder / "model"
     put(outcome.model, place)
-    network, tokenizer = open_classifier(place)
+    network, tokenizer = job.reopen(place)
     record = Record(
         kind="train",
         name=folder.name,
@@ -90,12 +99,12 @@ def _fit(
         command=command,
         machine=machine(),
         seeds=[run.seed],
-        knobs=run.model_dump(),
-        fingerprints={"model": fingerprint(network), **prints},
-        task=corpus.task,
-        metric=corpus.task.metric,
-        data=corpus.card.but(truncated=sum(split.truncated for split in splits.values())),
-        arms=[_arm(run, network, place, outcome, corpus, watcher)],
+        knobs=job.run.model_dump(),
+        fingerprints={"model": fingerprint(network), **job.fingerprints},
+        task=job.cell.task,
+        metric=job.cell.task.metric,
+        data=job.card,
+        arms=[_arm(job, network, place, outcome, watcher)],
         seconds={FITTING: outcome.result.seconds},
         citations=[Citation(text=str(DEVLIN_2019), bibtex=DEVLIN_2019.bibtex())],
     )
@@ -107,18 +116,81 @@ def _fit(
     return Result(network, tokenizer, record, report, folder)
 
 
-def _arm(
-    run: TrainRun, network: PreTrainedModel, place: Path, outcome: Outcome, corpus: Corpus, watcher: Watcher
-) -> Arm:
+def _texts_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
+    corpus = load(run.data, data, watcher)
+    network, tokenizer = open_encoder(run.model, corpus.task, run.trust_remote_code)
+    run = run.but(train=run.train.at_width(shape_of(network).hidden, corpus.task))
+    splits = encode_splits(corpus, tokenizer, run.data.max_length)
+    cell = Cell(
+        name=f"model-seed{run.seed}",
+        title=FITTING,
+        seed=run.seed,
+        build=lambda: open_encoder(run.model, corpus.task, run.trust_remote_code)[0],
+        tokenizer=tokenizer,
+        task=corpus.task,
+        objective=1.0 * Labels(),
+        teacher=NoTeacher(),
+        schedule=run.train,
+        train=splits["train"],
+        exam=TextExam(corpus.task, tokenizer, splits),
+    )
+    prints = {
+        "tokenizer": tokenizer_fingerprint(tokenizer),
+        "data": data_fingerprint(corpus, run.data.max_length),
+        "labels": labels_fingerprint(corpus),
+    }
+    card = corpus.card.but(truncated=sum(split.truncated for split in splits.values()))
+    return Job(run, cell, network, card, prints, open_classifier, texts_of(corpus.test), run.data.max_length)
+
+
+def _words_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
+    kind: TokenKind = run.data.task  # type: ignore[assignment]
+    pairs = run.text.pairs
+
+    def opened() -> tuple[PreTrainedModel, Any]:
+        return open_language_model(run.model, kind, fresh=True, pairs=pairs, trust_remote_code=run.trust_remote_code)
+
+    network, tokenizer = opened()
+    corpus = load_language(run.data, run.text, kind, tokenizer, data, watcher)
+    words = ask_words(kind, corpus, tokenizer, run.mask.settled(), rows_of(network))
+    run = run.but(train=run.train.at_width(shape_of(network).hidden, words.task), mask=run.mask.settled())
+    objective: Objective = 1.0 * Language()
+    cell = Cell(
+        name=f"model-seed{run.seed}",
+        title=FITTING,
+        seed=run.seed,
+        build=lambda: opened()[0],
+        tokenizer=tokenizer,
+        task=words.task,
+        objective=objective + NextSentence() if pairs else objective,
+        teacher=NoTeacher(),
+        schedule=run.train,
+        train=words.splits["train"],
+        exam=TokenExam(words),
+    )
+    prints = {
+        "tokenizer": tokenizer_fingerprint(tokenizer),
+        "data": text_fingerprint(corpus),
+        "mask": mask_fingerprint(kind, run.mask),
+    }
+
+    def reopen(place: Path) -> tuple[PreTrainedModel, Any]:
+        return open_language_model(place, kind, pairs=pairs)
+
+    texts = sample_of(corpus.test, tokenizer)
+    return Job(run, cell, network, corpus.card, prints, reopen, texts, corpus.length)
+
+
+def _arm(job: Job, network: PreTrainedModel, place: Path, outcome: Outcome, watcher: Watcher) -> Arm:
     """The trained model with its size and, if asked for, its speed."""
-    texts, longest = texts_of(corpus.test), run.data.max_length
-    timed = run.measure.speed
-    speeds = measure_speed({"model": place}, texts, run.measure, longest, watcher, MEASURING) if timed else {}
+    settings = job.run.measure
+    timed = settings.speed
+    speeds = measure_speed({"model": place}, job.texts, settings, job.longest, watcher, MEASURING) if timed else {}
     return Arm(
         name="model",
-        title=f"{describe(network)}, fine-tuned",
+        title=f"{describe(network)}, trained on {'text' if job.cell.task.of_tokens else 'labels'}",
         role="model",
-        objective="1 * Labels()",
+        objective=str(job.cell.objective),
         shape=shape_of(network),
         runs=[outcome.result],
         size=size_of(network, place),

@@ -10,7 +10,7 @@ from limbeck.core.card import METHODS, Paper, card_of
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import Settings, knob
 from limbeck.core.objective import Objective
-from limbeck.core.task import Task
+from limbeck.core.task import OF_TEXTS, Kind, Task
 
 Table = dict[str, dict[str, Any]]  # method name → weight and knobs: an objective as run files and flags write it
 
@@ -21,6 +21,10 @@ class Recipe:
     summary: str
     paper: Paper
     objective: Callable[[Task], Objective]
+    serves: tuple[Kind, ...] = OF_TEXTS
+    mask: str = "token"  # what MaskSettings.kind is when left open
+    ask: str = "masked"
+    family: str = "same"  # what Shrink.family is when left open
 
 
 class Share(Settings):

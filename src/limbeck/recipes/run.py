@@ -14,24 +14,34 @@ from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import Settings, knob
 from limbeck.core.task import Kind, Task
+from limbeck.data.language import MaskSettings, TextSettings
 from limbeck.data.settings import DataSettings
 from limbeck.measure.settings import MeasureSettings
-from limbeck.recipes.recipe import Table, find, from_table, to_table
+from limbeck.recipes.recipe import RECIPES, Table, find, from_table, to_table
 from limbeck.students.shrink import Shrink
 from limbeck.teachers.settings import TeachSettings
 from limbeck.train.schedule import Schedule
 
 CUSTOM = "custom"  # the objective is the run's own, whole
-AUTO: dict[Kind, str] = {"classify": "hinton", "multilabel": "hinton", "regress": "logits"}
+AUTO: dict[Kind, str] = {
+    "classify": "hinton",
+    "multilabel": "hinton",
+    "regress": "logits",
+    "mask-fill": "truncated",
+    "generate": "truncated",
+}
 
 
 class Run(Settings):
     """The main job: a teacher, a file of texts, a smaller student."""
 
-    teacher: str = knob("", "the fine-tuned classifier to make small: a folder or a hub id", short="--teacher")
+    teacher: str = knob(
+        "", "the fine-tuned classifier or language model to make small: a folder or a hub id", short="--teacher"
+    )
     recipe: str = knob(
         "auto",
-        "hinton, logits, finetune, or custom (the objective as given, nothing added); auto: hinton, for numbers logits",
+        "hinton, logits, finetune; of words truncated, word-kd, distilbert, finetune; or custom (the objective as "
+        "given, nothing added); auto: hinton, for numbers logits, for words truncated",
         short="--recipe",
     )
     out: str = knob("", "folder for the student, the report and everything else", short="--out")
@@ -50,6 +60,8 @@ class Run(Settings):
     )
     trust_remote_code: bool = knob(False, "run Python code that comes with a model; only for code you have read")
     data: DataSettings = knob(DataSettings(), "the texts")
+    text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
+    mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
     student: Shrink = knob(Shrink(), "the shape of the student")
     objective: Table = knob({}, "terms and weights that differ from the recipe's")
     train: Schedule = knob(Schedule(), "how the student is trained")
@@ -65,8 +77,33 @@ class TrainRun(Settings):
     seed: int = knob(0, "seed of the new head, the dropout and the order of the rows", at_least=0, short="--seed")
     trust_remote_code: bool = knob(False, "run Python code that comes with the model; only for code you have read")
     data: DataSettings = knob(DataSettings(), "the texts")
+    text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
+    mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
     train: Schedule = knob(Schedule(), "how it is trained")
     measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
+
+
+class CacheRun(Settings):
+    """Ask a language model once, and keep the top of what it says."""
+
+    teacher: str = knob("", "the language model to ask: a folder or a hub id", short="--teacher")
+    out: str = knob("", "folder for the answers", short="--out")
+    top: int = knob(50, "how many of the most probable words are kept of each answer", at_least=1, short="--top")
+    draws: int = knob(
+        0,
+        "keep this many draws from the distribution instead of its top; serves the objective 'drawn'",
+        at_least=0,
+        at_most=255,
+    )
+    temperature: float = knob(
+        1.0, "also keep what the tail form needs at this temperature, and draw at it", above=0, short="--temperature"
+    )
+    batch_size: int = knob(32, "blocks per question", at_least=1, short="--batch-size")
+    threads: int = knob(0, "CPU threads; 0 leaves the choice to torch", at_least=0)
+    trust_remote_code: bool = knob(False, "run Python code that comes with a model; only for code you have read")
+    data: DataSettings = knob(DataSettings(), "the texts")
+    text: TextSettings = knob(TextSettings(), "how they are cut into blocks")
+    mask: MaskSettings = knob(MaskSettings(), "hidden words, for masked language models")
 
 
 def complete(run: Run, task: Task) -> Run:
@@ -74,9 +111,13 @@ def complete(run: Run, task: Task) -> Run:
     name, table = run.recipe, dict(run.objective)
     if name != CUSTOM:
         plan = find(AUTO[task.kind] if name == "auto" else name)
+        if task.kind not in plan.serves:
+            fit = [other.name for other in RECIPES.values() if task.kind in other.serves]
+            raise KnobError(f"the recipe '{plan.name}' does not serve --task {task.kind}", f"use {', '.join(fit)}")
         name, planned = plan.name, to_table(plan.objective(task))
         table = planned | {term: {**planned.get(term, {}), **entry} for term, entry in table.items()}
-    return run.but(recipe=name, objective=to_table(from_table(table)))
+        run = run.but(mask=run.mask.settled(plan.mask, plan.ask), student=run.student.settled(plan.family))
+    return run.but(recipe=name, objective=to_table(from_table(table)), mask=run.mask.settled())
 
 
 def read_run(path: Path | str) -> dict[str, Any]:

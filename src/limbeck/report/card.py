@@ -5,21 +5,52 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from limbeck.core.record import Arm, Record
+from limbeck.core.record import Arm, Record, SplitCard
 from limbeck.report import numbers as n
 from limbeck.report.columns import BRIEF, columns
 from limbeck.report.sections import flat
-from limbeck.report.summary import caveats, headline, is_pair, speed_conditions, subject_of, verdict
+from limbeck.report.summary import caveats, headline, quality, speed_conditions, students_of, subject_of, verdict
+from limbeck.report.units import block_length, meaning, units
 
 # The names under which the Hugging Face hub knows our metrics.
 _HUB_METRICS = {
     "accuracy": "accuracy",
+    "perplexity": "perplexity",
     "f1_macro": "f1",
     "f1_micro": "f1",
     "matthews": "matthews_correlation",
     "pearson": "pearsonr",
     "spearman": "spearmanr",
 }
+
+_PIPELINES = {"mask-fill": "fill-mask", "generate": "text-generation"}
+_READ = {
+    "classify": "print(model.config.id2label[logits.argmax().item()])",
+    "multilabel": "print([model.config.id2label[i] for i, p in enumerate(logits.sigmoid().tolist()) if p > 0.5])",
+    "regress": "print(logits.item())",
+}
+_SCORE = """import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+name = {name}
+tokenizer = AutoTokenizer.from_pretrained(name)
+model = AutoModelForSequenceClassification.from_pretrained(name).eval()
+with torch.no_grad():
+    logits = model(**tokenizer({texts}, truncation=True, return_tensors="pt")).logits[0]
+{read}"""
+_FILL = """from transformers import pipeline
+
+fill = pipeline("fill-mask", model={name})
+for guess in fill(f"a text with one {{fill.tokenizer.mask_token}} left out"):
+    print(guess["token_str"], guess["score"])"""
+_GENERATE = """from transformers import AutoModelForCausalLM, AutoTokenizer
+
+name = {name}
+tokenizer = AutoTokenizer.from_pretrained(name)
+model = AutoModelForCausalLM.from_pretrained(name).eval()
+start = tokenizer("The start of a text", return_tensors="pt", return_token_type_ids=False)
+words = model.generate(**start, max_new_tokens=40)
+print(tokenizer.decode(words[0], skip_special_tokens=True))"""
 
 
 def model_card(record: Record, model_id: str = "") -> str:
@@ -31,6 +62,7 @@ def model_card(record: Record, model_id: str = "") -> str:
         _plain(headline(record)),
         _plain(verdict(record)),
         f"## Results\n\n{markdown_table([record])}\n\n{_conditions(record)}".rstrip(),
+        _meanings(record, subject),
         f"## Use\n\n```python\n{_snippet(record, model_id)}\n```",
         *_training(record, subject),
         f"## Data\n\n{_data(record)}",
@@ -68,8 +100,10 @@ def _front_matter(record: Record, subject: Arm | None) -> str:
     """YAML; its strings are written as JSON, which YAML reads."""
     found = [name for run in (subject.runs if subject else []) for name in (record.metric, *run.quality)]
     metrics = list(dict.fromkeys(_HUB_METRICS[name] for name in found if name in _HUB_METRICS))
-    tags = ["limbeck", *(["distillation"] if record.kind == "distill" else []), record.task.problem_type]
-    lines = ["---", "library_name: transformers", "pipeline_tag: text-classification"]
+    kind = [record.task.problem_type] if record.task.problem_type else []
+    tags = ["limbeck", *(["distillation"] if record.kind == "distill" else []), *kind]
+    pipeline = _PIPELINES.get(record.task.kind, "text-classification")
+    lines = ["---", "library_name: transformers", f"pipeline_tag: {pipeline}"]
     for name, values in (("tags", tags), ("metrics", metrics)):
         lines += [f"{name}:", *(f"- {json.dumps(value)}" for value in values)] if values else []
     return "\n".join([*lines, "---"])
@@ -83,24 +117,27 @@ def _conditions(record: Record) -> str:
     return _plain(over + (f"Speed: {speed}; {record.machine.processor}." if speed else ""))
 
 
+def _meanings(record: Record, subject: Arm | None) -> str:
+    """Every figure of the model about tokens, with what it says."""
+    names = dict.fromkeys(name for run in (subject.runs if subject else []) for name in run.quality)
+    found = {name: quality(subject, name) for name in names} if subject else {}
+    lines = [
+        f"- {n.metric_name(name)} {n.score_with_sd(name, figure.mean, figure.sd)}: {meant}"
+        for name, figure in found.items()
+        if figure and (meant := meaning(record.task, name))
+    ]
+    return "\n".join([f"Of “{_plain(subject.title)}”:\n", *map(_plain, lines)]) if subject and lines else ""
+
+
 def _snippet(record: Record, model_id: str) -> str:
+    name = json.dumps(model_id or "path/to/this/folder")
+    if record.task.kind == "mask-fill":
+        return _FILL.format(name=name)
+    if record.task.kind == "generate":
+        return _GENERATE.format(name=name)
     pair = "pair" in record.data.columns
     texts = '"a text", "the text it is compared with"' if pair else '"a text"'
-    read = {
-        "classify": "print(model.config.id2label[logits.argmax().item()])",
-        "multilabel": "print([model.config.id2label[i] for i, p in enumerate(logits.sigmoid().tolist()) if p > 0.5])",
-        "regress": "print(logits.item())",
-    }[record.task.kind]
-    return (
-        "import torch\n"
-        "from transformers import AutoModelForSequenceClassification, AutoTokenizer\n\n"
-        f"name = {json.dumps(model_id or 'path/to/this/folder')}\n"
-        "tokenizer = AutoTokenizer.from_pretrained(name)\n"
-        "model = AutoModelForSequenceClassification.from_pretrained(name).eval()\n"
-        "with torch.no_grad():\n"
-        f'    logits = model(**tokenizer({texts}, truncation=True, return_tensors="pt")).logits[0]\n'
-        f"{read}"
-    )
+    return _SCORE.format(name=name, texts=texts, read=_READ[record.task.kind])
 
 
 def _training(record: Record, subject: Arm | None) -> Iterator[str]:
@@ -115,7 +152,7 @@ def _training(record: Record, subject: Arm | None) -> Iterator[str]:
         )
     if subject.objective:
         lines.append(f"- objective: {_code(subject.objective)}")
-    if is_pair(record) and "teacher" in record.fingerprints:
+    if students_of(record) and "teacher" in record.fingerprints:
         lines.append(f"- fingerprint of the teacher: {_code(record.fingerprints['teacher'])}")
     if record.command:
         lines.append(f"- made by: {_code(record.command)}")
@@ -130,15 +167,29 @@ def _code(text: str) -> str:
 
 
 def _data(record: Record) -> str:
-    d = record.data
+    d, unit = record.data, units(record)
     lines = [f"- source: {_plain(d.source)}", f"- task: {_plain(str(record.task))}"]
     if d.columns:
-        lines.append("- columns: " + ", ".join(f"{role} from {_code(column)}" for role, column in d.columns.items()))
+        lines.append(
+            f"- {'texts' if record.task.of_tokens else 'columns'}: "
+            + ", ".join(f"{role} from {_code(column)}" for role, column in d.columns.items())
+        )
     dropped = ", ".join(f"{n.count(rows)} {_plain(reason)}" for reason, rows in d.dropped.items()) or "none"
-    lines.append(f"- rows read: {n.count(d.read)}; dropped: {dropped}; repeated texts, kept: {n.count(d.duplicates)}")
+    texts = f"{unit.read}s" if record.task.of_tokens else "texts"
+    lines.append(
+        f"- {unit.read}s read: {n.count(d.read)}; dropped: {dropped}; repeated {texts}, kept: {n.count(d.duplicates)}"
+    )
     if d.splits:
-        lines.append("- splits: " + ", ".join(f"{_plain(name)} {n.count(s.rows)}" for name, s in d.splits.items()))
+        lines.append("- splits: " + ", ".join(f"{_plain(name)} {_counts(record, s)}" for name, s in d.splits.items()))
+    if length := block_length(record):
+        lines.append(f"- a test block has {n.plural(length, 'token')} on average")
     return "\n".join([*lines, *(f"- {_plain(note)}" for note in d.notes)])
+
+
+def _counts(record: Record, split: SplitCard) -> str:
+    if not record.task.of_tokens:
+        return n.count(split.rows)
+    return f"{n.plural(split.rows, 'block')} ({n.plural(split.labelled, 'token')})"
 
 
 def _limits(record: Record) -> str:
@@ -147,7 +198,7 @@ def _limits(record: Record) -> str:
         *record.notes,
         "Measured on the test split named above; other texts, other languages and other lengths were not tried.",
     ]
-    if is_pair(record):
+    if students_of(record):
         known.append("The student learned from the teacher, and repeats the teacher’s biases.")
     return "\n".join(f"- {_plain(sentence)}" for sentence in known)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,10 +11,11 @@ from markupsafe import Markup
 from limbeck.core.record import Arm, Record, SeedResult
 from limbeck.report import numbers as n
 from limbeck.report import svg
-from limbeck.report.summary import Spread, quality, spread, teacher_of
+from limbeck.report.summary import Spread, quality, subject_of, teacher_of
+from limbeck.report.units import timed, units
 
 WIDE, NARROW, PANEL = svg.Size(480, 300), svg.Size(310, 260), svg.Size(300, 190)
-OTHERS = ("other-1", "other-2", "other-3")
+OTHERS = ("other-1", "other-2", "other-3", "other-4", "other-5", "other-6")
 _ROLE_NAMES = (
     ("teacher", "teacher"),
     ("student", "distilled"),
@@ -47,19 +48,27 @@ def legend(record: Record, arms: Sequence[Arm]) -> tuple[tuple[Markup, str], ...
 
 
 def trade_offs(records: Sequence[Record]) -> list[Figure]:
-    """Size against quality and latency against quality, all arms of all records; one pair for each metric."""
+    """Size against quality and latency against quality, all arms of all records; one pair for each kind of quality."""
     figures = []
-    for metric in dict.fromkeys(record.metric for record in records):
-        same = [record for record in records if record.metric == metric]
-        name = n.metric_name(metric)
+    for kind in dict.fromkeys(map(_measured, records)):
+        same = [record for record in records if _measured(record) == kind]
+        metric = same[0].metric
+        of_words = any(metric == record.metric and kind != _measured(record) for record in records)
+        name = f"{n.metric_name(metric)} ({kind[1]})" if of_words else n.metric_name(metric)
         for title, x_title, x_of in (
             (f"Size against {name}", "megabytes on disk", _megabytes),
-            (f"Latency against {name}", "milliseconds per sentence, median", _milliseconds),
+            (f"Latency against {name}", f"milliseconds per {units(same[0]).text}, median", _milliseconds),
         ):
             points = [p for record in same for p in _points(record, x_of, alone=len(records) == 1)]
             if points:
-                figures.append(_trade(title, x_title, metric, points, same))
+                timing = f" Timed: one {timed(same)}." if x_of is _milliseconds and same[0].task.of_tokens else ""
+                figures.append(_trade(title, x_title, metric, points, same, timing))
     return figures
+
+
+def _measured(record: Record) -> tuple[str, str]:
+    """The perplexity of hidden words and that of next words share a name and no scale."""
+    return record.metric, record.task.kind if record.task.of_tokens else ""
 
 
 def _megabytes(arm: Arm) -> float | None:
@@ -70,12 +79,16 @@ def _milliseconds(arm: Arm) -> float | None:
     return arm.speed.p50_ms if arm.speed else None
 
 
-def _trade(title: str, x_title: str, metric: str, points: Sequence[svg.Point], records: Sequence[Record]) -> Figure:
+def _trade(
+    title: str, x_title: str, metric: str, points: Sequence[svg.Point], records: Sequence[Record], timing: str
+) -> Figure:
     alone = len(records) == 1 and not any(p.chain for p in points)
     draw = partial(svg.scatter, points, x_title, axis_title(metric), title=_told(title, points), apart=alone)
+    draw = partial(draw, log=wide_range(metric, (p.y for p in points)))
     caption = f"Better lies {'down' if n.lower_is_better(metric) else 'up'} and to the left. "
     caption += "Faint dots are single seeds. " if any(p.seeds for p in points) else ""
     caption += "Whiskers are one standard deviation over seeds." if any(p.sd for p in points) else "One seed each."
+    caption += timing
     shown = {p.tone for p in points}
     names = tuple((svg.swatch(tone), name) for tone, name in _ROLE_NAMES if tone in shown)
     key = legend(records[0], [a for a in records[0].arms if quality(a, metric)]) if alone else names
@@ -91,7 +104,7 @@ def _points(record: Record, x_of: Callable[[Arm], float | None], alone: bool) ->
             continue
         sure = n.score_with_sd(record.metric, y.mean, y.sd)
         unit = n.megabytes(x * 1e6) if x_of is _megabytes else n.milliseconds(x)
-        many = _scaled(record.metric, y)
+        many = scaled(record.metric, y)
         point = svg.Point(
             x, many.mean, tones(record)[arm.name], _short(arm.title), f"{arm.title}\n{sure} · {unit}", sd=many.sd
         )
@@ -100,7 +113,9 @@ def _points(record: Record, x_of: Callable[[Arm], float | None], alone: bool) ->
         else:
             role = "other-1" if arm.role == "model" else arm.role
             name = {"baseline": "", "teacher": "teacher"}.get(arm.role if len(record.arms) > 1 else "", record.name)
-            chain = "" if arm.role == "baseline" else record.name
+            if arm.role == "student" and arm is not subject_of(record):
+                name = ""
+            chain = record.name if arm is subject_of(record) or arm is teacher_of(record) else ""
             point = replace(point, tone=role, label=_short(name), tip=f"{record.name}: {point.tip}", chain=chain)
         points.append(point)
     return points
@@ -110,12 +125,19 @@ def _short(name: str, longest: int = 28) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
-def _scaled(metric: str, values: Spread) -> Spread:
+def scaled(metric: str, values: Spread) -> Spread:
     return Spread(tuple(100 * v for v in values.values)) if n.is_share(metric) else values
 
 
 def axis_title(metric: str) -> str:
-    return f"{n.metric_name(metric)}, %" if n.is_share(metric) else n.metric_name(metric)
+    title = f"{n.metric_name(metric)}, %" if n.is_share(metric) else n.metric_name(metric)
+    return f"{title}, lower is better" if n.lower_is_better(metric) else title
+
+
+def wide_range(metric: str, values: Iterable[float]) -> bool:
+    """Whether an axis needs logarithms: a perplexity may begin a thousand times higher than it ends."""
+    found = list(values)
+    return metric == "perplexity" and bool(found) and max(found) > 5 * min(found) > 0
 
 
 def _told(title: str, points: Sequence[svg.Point]) -> str:
@@ -143,6 +165,7 @@ def learning(record: Record) -> Figure | None:
         axis_title(metric),
         title=f"{title}, for {', '.join(arm.title for arm in arms)}",
         whole=True,
+        log=wide_range(metric, [y for line in lines for _, y in line.points] + ([level.y] if level else [])),
     )
     caption = "Strong: mean over seeds; faint: each seed. " if any(len(arm.runs) > 1 for arm in arms) else ""
     caption += "Rings mark the checkpoint that was kept." if any(line.ring for line in lines) else ""
@@ -159,13 +182,13 @@ def _has_curve(arm: Arm, metric: str) -> bool:
 
 
 def _teacher_level(record: Record, teacher: Arm) -> svg.Level | None:
-    on_dev = [
-        v for run in teacher.runs if (at := _dev(run, record.metric)) for v in [at.get(run.best_step, max(at.values()))]
-    ]
+    best = min if n.lower_is_better(record.metric) else max
+    curves = [(run, at) for run in teacher.runs if (at := _dev(run, record.metric))]
+    on_dev = [at.get(run.best_step, best(at.values())) for run, at in curves]
     if on_dev:
         return svg.Level(Spread(tuple(on_dev)).mean, "teacher", "teacher")
     tested = quality(teacher, record.metric)
-    return svg.Level(_scaled(record.metric, tested).mean, "teacher, on the test split", "teacher") if tested else None
+    return svg.Level(scaled(record.metric, tested).mean, "teacher, on the test split", "teacher") if tested else None
 
 
 def _curves(arm: Arm, tone: str, by_epoch: bool, values_of: Callable[[SeedResult], dict[int, float]]) -> list[svg.Line]:
@@ -222,71 +245,3 @@ def _losses(record: Record, name: str) -> tuple[list[Arm], Callable[..., Markup]
 def _term(run: SeedResult, name: str) -> dict[int, float]:
     values = {p.step: p.terms.get(name) if name else p.loss for p in run.curve}
     return {step: value for step, value in values.items() if value is not None and n.known(value)}
-
-
-def right_and_wrong(record: Record) -> Figure | None:
-    """How a student does where its teacher is right, and where it is wrong."""
-    groups = []
-    for name, rows, value_of in (
-        ("teacher is right", "teacher_right_rows", "accuracy_teacher_right"),
-        ("teacher is wrong", "teacher_wrong_rows", "accuracy_teacher_wrong"),
-    ):
-        group, counted = [], 0
-        for arm in record.arms:
-            value = spread(arm, lambda run, what=value_of: getattr(run.fidelity, what, None))  # type: ignore[misc]
-            if value and arm.role != "teacher":
-                told = n.score_with_sd("accuracy", value.mean, value.sd)
-                group.append(svg.Bar(arm.title, value.mean, told, tones(record)[arm.name]))
-                counted = max(getattr(run.fidelity, rows, 0) for run in arm.runs)
-        if group:
-            groups.append((f"Where the {name}" + (f" ({n.plural(counted, 'row')})" if counted else ""), group))
-    if not groups:
-        return None
-    title = "Accuracy by whether the teacher is right"
-    told = f"{title}. " + ". ".join(
-        f"{name}: " + ", ".join(f"{b.label} {b.text}" for b in group) for name, group in groups
-    )
-    draw = partial(svg.bars, groups, 1.0, title=told)
-    caption = f"A copy of the teacher would read 100{n.GAP}% and 0{n.GAP}%; what lies above 0 is the student’s own."
-    return Figure(title, caption, draw(width=WIDE.width), draw(width=NARROW.width))
-
-
-def calibration(record: Record) -> Figure | None:
-    scored = [(arm, error) for arm in record.arms if (error := quality(arm, "ece"))]
-    if not scored:
-        return None
-    tone, title = tones(record), "Calibration"
-    group = [
-        svg.Bar(arm.title, error.mean, n.score_with_sd("ece", error.mean, error.sd), tone[arm.name])
-        for arm, error in scored
-    ]
-    told = "Expected calibration error: " + ", ".join(f"{bar.label} {bar.text}" for bar in group)
-    draw = partial(svg.bars, [("", group)], max(0.05, max(bar.value for bar in group)), title=told)
-    caption = (
-        "Expected calibration error: how far stated confidence lies from the share of right answers. Shorter is better."
-    )
-    return Figure(title, caption, draw(width=WIDE.width), draw(width=NARROW.width))
-
-
-def differences(record: Record) -> Figure | None:
-    """The comparisons, each with its interval; one that holds zero proves nothing."""
-    if not record.comparisons:
-        return None
-    tone, rows = tones(record), []
-    titles = {arm.name: arm.title for arm in record.arms}
-    first = record.comparisons[0]
-    for c in (c for c in record.comparisons if c.metric == first.metric):
-        factor = 100 if n.is_share(c.metric) else 1
-        told = n.difference(c.metric, c.difference)
-        name = f"{titles.get(c.better, c.better)} − {titles.get(c.than, c.than)}"
-        middle, low, high = (factor * v for v in (c.difference, c.low, c.high))
-        rows.append(svg.Interval(name, middle, low, high, told, tone.get(c.better, "student")))
-    unit = "points of " if n.is_share(first.metric) else ""
-    told = "; ".join(f"{row.label}: {row.text}, from {row.low:.2f} to {row.high:.2f}" for row in rows)
-    draw = partial(svg.intervals, rows, f"{unit}{n.metric_name(first.metric)}", title=f"Paired differences. {told}")
-    caption = (
-        f"Paired difference on {n.plural(first.rows, 'test row')}, {n.plural(first.seeds, 'seed')}, "
-        f"with its {n.percent(first.confidence, 0)} interval. An interval that holds 0 proves nothing."
-    )
-    title = "Did distillation help?" if record.kind == "distill" else "Paired differences"
-    return Figure(title, caption, draw(width=WIDE.width), draw(width=NARROW.width))

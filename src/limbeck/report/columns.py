@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from limbeck.core.record import Arm, Record
+from limbeck.core.record import Arm, Record, Speed
 from limbeck.report import numbers as n
 from limbeck.report.summary import Spread, agreement, quality, seconds
+from limbeck.report.units import meaning, throughput, timed, units
 
 BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
 
@@ -23,16 +24,19 @@ class Column:
     key: str
     title: str
     cell: Callable[[Record, Arm], Cell]
+    hint: str = ""
 
 
 def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]:
     """The columns of these keys, or all, that hold at least one value."""
     metrics = {record.metric for record in records}
     quality_title = n.metric_name(metrics.pop()) if len(metrics) == 1 else "quality"
-    every = [Column("quality", quality_title, _quality if quality_title != "quality" else _named_quality), *_COLUMNS]
+    cell = _quality if quality_title != "quality" else _named_quality
+    meant = {meaning(record.task, record.metric) for record in records}
+    quality_column = Column("quality", quality_title, cell, meant.pop() if len(meant) == 1 else "")
     return [
         column
-        for column in every
+        for column in (quality_column, *_others(records))
         if (not keys or column.key in keys)
         and any(column.cell(record, arm).value is not None for record in records for arm in record.arms)
     ]
@@ -61,18 +65,27 @@ def _mean(spread: Spread | None) -> float | None:
     return spread.mean if spread else None
 
 
-_COLUMNS = (
-    Column("agreement", "agrees with teacher", _agreement),
-    Column("parameters", "parameters", lambda _, arm: _cell(arm.size.parameters if arm.size else None, n.millions)),
-    Column("bytes", "on disk", lambda _, arm: _cell(arm.size.bytes_on_disk if arm.size else None, n.megabytes)),
-    Column("p50", "p50", lambda _, arm: _cell(arm.speed.p50_ms if arm.speed else None, n.milliseconds)),
-    Column("p95", "p95", lambda _, arm: _cell(arm.speed.p95_ms if arm.speed else None, n.milliseconds)),
-    Column(
-        "throughput",
-        "sentences/s",
-        lambda _, arm: _cell(arm.speed.sentences_per_second if arm.speed else None, n.figure),
-    ),
-    Column("peak", "peak memory", lambda _, arm: _cell(arm.speed.peak_bytes if arm.speed else None, n.megabytes)),
-    Column("training", "training", lambda _, arm: _cell(_mean(seconds(arm)), n.duration)),
-    Column("seeds", "seeds", lambda _, arm: _cell(len(arm.runs) or None, n.count)),
-)
+def _others(records: Sequence[Record]) -> tuple[Column, ...]:
+    one, answers = timed(records), {units(record).answer for record in records}
+    answer = answers.pop() if len(answers) == 1 else "answer"
+    return (
+        Column("agreement", "agrees with teacher", _agreement, f"share of {answer}s with the teacher’s answer"),
+        Column("parameters", "parameters", lambda _, arm: _cell(arm.size.parameters if arm.size else None, n.millions)),
+        Column("bytes", "on disk", lambda _, arm: _cell(arm.size.bytes_on_disk if arm.size else None, n.megabytes)),
+        _speed("p50", "p50", lambda speed: speed.p50_ms, n.milliseconds, f"for one {one}, median"),
+        _speed("p95", "p95", lambda speed: speed.p95_ms, n.milliseconds, f"for one {one}, 95 of 100 take no longer"),
+        _speed(
+            "throughput",
+            throughput(records),
+            lambda speed: speed.sentences_per_second,
+            n.figure,
+            f"each a {one}, in batches",
+        ),
+        _speed("peak", "peak memory", lambda speed: speed.peak_bytes, n.megabytes, "of the whole process"),
+        Column("training", "training", lambda _, arm: _cell(_mean(seconds(arm)), n.duration), "of one seed"),
+        Column("seeds", "seeds", lambda _, arm: _cell(len(arm.runs) or None, n.count)),
+    )
+
+
+def _speed(key: str, title: str, value: Callable[[Speed], float], write: Callable[[float], str], hint: str) -> Column:
+    return Column(key, title, lambda _, arm: _cell(value(arm.speed) if arm.speed else None, write), hint)

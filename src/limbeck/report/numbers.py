@@ -17,11 +17,14 @@ _NAMES = {
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",
     "ece": "calibration error",
+    "nll": "negative log-likelihood",
     "mse": "mean squared error",
     "mae": "mean absolute error",
+    "token_nll": "cross-entropy",
+    "token_ece": "calibration error",
 }
 _SHARES = ("accuracy", "f1", "precision", "recall", "exact", "agreement", "ece")
-_LOWER_IS_BETTER = ("ece", "mse", "mae", "rmse", "loss", "brier", "nll", "divergence")
+_LOWER_IS_BETTER = ("ece", "mse", "mae", "rmse", "loss", "brier", "nll", "divergence", "perplexity")
 
 
 def metric_name(metric: str) -> str:
@@ -30,11 +33,11 @@ def metric_name(metric: str) -> str:
 
 def is_share(metric: str) -> bool:
     """Whether the metric is a share of something, which reads best in per cent."""
-    return metric.startswith(_SHARES)
+    return metric.removeprefix("token_").startswith(_SHARES)
 
 
 def lower_is_better(metric: str) -> bool:
-    return metric.startswith(_LOWER_IS_BETTER)
+    return metric.removeprefix("token_").startswith(_LOWER_IS_BETTER)
 
 
 def known(value: float | None) -> bool:
@@ -48,20 +51,30 @@ def percent(value: float | None, digits: int = 1) -> str:
 def score(metric: str, value: float | None) -> str:
     if value is None or not known(value):
         return NOTHING
-    return percent(value) if is_share(metric) else f"{value:.3f}".replace("-", MINUS)
+    return percent(value) if is_share(metric) else f"{value:,.{_digits(metric, value)}f}".replace("-", MINUS)
 
 
 def score_with_sd(metric: str, mean: float | None, sd: float | None) -> str:
-    """81.5 ± 0.4 %, or 0.815 ± 0.004; without a deviation where one run cannot have one."""
+    """81.5 ± 0.4 %, 0.815 ± 0.004 or 12.34 ± 0.05; without a deviation where one run cannot have one."""
     if mean is None or sd is None or not known(mean):
         return score(metric, mean)
     if is_share(metric):
         return f"{100 * mean:.1f} ± {100 * sd:.1f}{GAP}%"
-    return f"{mean:.3f} ± {sd:.3f}".replace("-", MINUS)
+    digits = _digits(metric, mean)
+    return f"{mean:,.{digits}f} ± {sd:,.{digits}f}".replace("-", MINUS)
+
+
+def _digits(metric: str, value: float) -> int:
+    """Decimals: three of a correlation or an error; of a perplexity as many as leave it four digits, 12.34 or 1,234."""
+    if metric != "perplexity" or value <= 0:
+        return 3
+    return min(3, max(0, 3 - math.floor(math.log10(float(f"{value:.3e}")))))
 
 
 def difference(metric: str, value: float) -> str:
     """A signed difference; shares differ by points, so that 1 % of 80 % cannot be meant."""
+    if metric == "perplexity":
+        return ("+" if value > 0 else "") + figure(value)
     text = f"{100 * value:+.1f}{GAP}points" if is_share(metric) else f"{value:+.3f}"
     return text.replace("-", MINUS)
 
@@ -105,6 +118,15 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}{GAP}h {minutes:02d}{GAP}min" if hours else f"{minutes}{GAP}min {rest:02d}{GAP}s"
+
+
+def apart(mine: float, other: float) -> str:
+    """How much higher or lower a positive quantity is than another: 12 % higher than, 3.4 times."""
+    if mine >= 2 * other:
+        return ratio(mine / other)
+    share = 100 * abs(mine / other - 1)
+    much = f"{share:.0f}" if share >= 9.95 else f"{share:.1f}" if share >= 0.05 else "under 0.1"
+    return f"{much}{GAP}% {'higher' if mine > other else 'lower'} than"
 
 
 def ratio(value: float) -> str:

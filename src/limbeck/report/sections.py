@@ -11,10 +11,11 @@ from typing import Any
 from markupsafe import Markup
 
 from limbeck.core.record import Arm, Disagreement, Record
-from limbeck.report import charts, svg
+from limbeck.report import bar_charts, charts, svg
 from limbeck.report import numbers as n
 from limbeck.report.columns import Cell, Column, columns
-from limbeck.report.summary import agreement, quality, spread, subject_of, teacher_of
+from limbeck.report.summary import agreement, divergence, quality, spread, subject_of, teacher_of
+from limbeck.report.units import Units, meaning, units
 
 SHOWN_DISAGREEMENTS = 120
 _ORDER = ("teacher", "student", "neither", "unknown")
@@ -37,6 +38,7 @@ class Row:
     arm: Arm
     mark: Markup
     cells: list[Cell]
+    lead: bool  # the student that the record is about
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,19 @@ class Parting:
 class Section:
     record: Record
     anchor: str
+    units: Units
     tiles: list[Tile]
+    standing: charts.Figure | None
     differences: charts.Figure | None
     trade_offs: list[charts.Figure]
-    right_and_wrong: charts.Figure | None
+    closeness: charts.Figure | None
     calibration: charts.Figure | None
     learning: list[charts.Figure]
     terms: list[Markup]
     columns: list[Column]
     rows: list[Row]
-    metrics: list[tuple[str, list[str]]]
+    metrics: list[tuple[str, str, list[str]]]  # name, meaning, a cell for each arm
+    figures: list[tuple[str, str]]
     class_arms: list[Arm]
     classes: list[ClassRow]
     partings: list[Parting]
@@ -86,16 +91,19 @@ def section(record: Record, anchor: str) -> Section:
     return Section(
         record=record,
         anchor=anchor,
+        units=units(record),
         tiles=list(_tiles(record)),
-        differences=charts.differences(record),
+        standing=bar_charts.standing(record),
+        differences=bar_charts.differences(record),
         trade_offs=charts.trade_offs([record]),
-        right_and_wrong=charts.right_and_wrong(record),
-        calibration=charts.calibration(record),
+        closeness=bar_charts.closeness(record),
+        calibration=bar_charts.calibration(record),
         learning=[figure for figure in (charts.learning(record), charts.loss(record)) if figure],
         terms=charts.loss_terms(record),
         columns=columns([record]),
         rows=arm_rows([record]),
         metrics=_metrics(record),
+        figures=[_figure(name, value) for name, value in record.figures.items()],
         class_arms=arms,
         classes=_classes(record, arms),
         partings=partings,
@@ -109,9 +117,11 @@ def arm_rows(records: Sequence[Record]) -> list[Row]:
     shown = columns(records)
     rows = []
     for record in records:
-        tone = charts.tones(record)
+        tone, subject = charts.tones(record), subject_of(record)
         for arm in record.arms:
-            rows.append(Row(record, arm, svg.swatch(tone[arm.name]), [column.cell(record, arm) for column in shown]))
+            cells = [column.cell(record, arm) for column in shown]
+            lead = arm is subject and arm.role == "student"
+            rows.append(Row(record, arm, svg.swatch(tone[arm.name]), cells, lead))
     return rows
 
 
@@ -133,33 +143,47 @@ def _tiles(record: Record) -> Iterator[Tile]:
         value, ours = n.milliseconds(subject.speed.p50_ms), subject.speed.p50_ms
         before = other.speed.p50_ms if other and other.speed else None
         note = f"teacher {n.milliseconds(before)}" if before else f"p95 {n.milliseconds(subject.speed.p95_ms)}"
-        yield Tile("per sentence, median", value, note, _bar(ours, before) if before else None)
+        yield Tile(f"per {units(record).text}, median", value, note, _bar(ours, before) if before else None)
     if subject.size:
         bytes_, whole = subject.size.bytes_on_disk, other.size.bytes_on_disk if other and other.size else None
         note = f"teacher {n.megabytes(whole)}" if whole else f"{n.millions(subject.size.parameters)} parameters"
         yield Tile("on disk", n.megabytes(bytes_), note, _bar(bytes_, whole) if whole else None)
     agree = agreement(subject)
-    if agree and other:
+    if agree and subject is not teacher:
         regress = record.task.kind == "regress"
         value = n.score("pearson" if regress else "agreement", agree.mean)
-        yield Tile(
-            "agreement", value, "correlation with the teacher" if regress else "same answer as the teacher", agree.mean
-        )
+        same = f"same {'word' if record.task.of_tokens else 'answer'} as the teacher"
+        yield Tile("agreement", value, "correlation with the teacher" if regress else same, agree.mean)
+    if "cache_bytes_per_token" in record.figures:
+        kept = record.figures.get("cache_bytes")
+        note = f"a token; {n.megabytes(kept)} on disk" if kept is not None else "a token"
+        yield Tile("teacher’s answers", f"{n.figure(record.figures['cache_bytes_per_token'])}{n.GAP}bytes", note)
 
 
 def _bar(mine: float, whole: float) -> float:
     return max(0.0, min(1.0, mine / whole))
 
 
-def _metrics(record: Record) -> list[tuple[str, list[str]]]:
-    """Every metric for every arm, the primary one first."""
+def _figure(name: str, value: float) -> tuple[str, str]:
+    """What else was measured; figures that runs know by a name of code get one that people read."""
+    if name == "cache_bytes":
+        return "teacher’s answers on disk", n.megabytes(value)
+    return ("teacher’s answers, bytes per token" if name == "cache_bytes_per_token" else name), n.figure(value)
+
+
+def _metrics(record: Record) -> list[tuple[str, str, list[str]]]:
+    """Every metric for every arm, the primary one first; of tokens, the distance from the teacher last."""
     names = dict.fromkeys([record.metric, *(m for arm in record.arms for run in arm.runs for m in run.quality)])
     table = []
     for name in names:
         found = [quality(arm, name) for arm in record.arms]
         if any(found):
             cells = [n.score_with_sd(name, s.mean, s.sd) if s else n.NOTHING for s in found]
-            table.append((n.metric_name(name), cells))
+            table.append((n.metric_name(name), meaning(record.task, name), cells))
+    apart = [divergence(arm) for arm in record.arms]
+    if record.task.of_tokens and any(apart):
+        cells = [n.figure(s.mean) if s else n.NOTHING for s in apart]
+        table.append(("KL, nats", "mean KL(teacher ‖ student) of a token; 0 is a copy of the teacher", cells))
     return table
 
 

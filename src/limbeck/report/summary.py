@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from limbeck.core.record import Arm, Record, SeedResult
 from limbeck.report import numbers as n
+from limbeck.report.units import timed, units
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
 
@@ -42,6 +43,10 @@ def agreement(arm: Arm) -> Spread | None:
     return spread(arm, lambda run: run.fidelity.agreement if run.fidelity else None)
 
 
+def divergence(arm: Arm) -> Spread | None:
+    return spread(arm, lambda run: run.fidelity.divergence if run.fidelity else None)
+
+
 def seconds(arm: Arm) -> Spread | None:
     return spread(arm, lambda run: run.seconds or None)
 
@@ -55,8 +60,20 @@ def teacher_of(record: Record) -> Arm | None:
 
 
 def subject_of(record: Record) -> Arm | None:
-    """The arm that the record is about: the student, or the model that was trained or measured."""
-    return of_role(record, "student") or of_role(record, "model", "baseline") or teacher_of(record)
+    """The arm that the record is about: the student, of several the best; or the model trained or measured."""
+    students = by_quality(record, students_of(record))
+    return students[0] if students else of_role(record, "model", "baseline") or teacher_of(record)
+
+
+def students_of(record: Record) -> list[Arm]:
+    return [arm for arm in record.arms if arm.role == "student"]
+
+
+def by_quality(record: Record, arms: Iterable[Arm]) -> list[Arm]:
+    """The best first; those without a score last, all ties in their own order."""
+    sign = 1 if n.lower_is_better(record.metric) else -1
+    worth = {arm.name: sign * found.mean for arm in record.arms if (found := quality(arm, record.metric))}
+    return sorted(arms, key=lambda arm: worth.get(arm.name, math.inf))
 
 
 def is_pair(record: Record) -> bool:
@@ -67,7 +84,9 @@ def is_pair(record: Record) -> bool:
 
 def tested_rows(record: Record) -> int:
     split = record.data.splits.get("test") or record.data.splits.get("dev")
-    return (split.labelled or split.rows) if split else 0
+    if split is None:
+        return 0
+    return split.rows if record.task.of_tokens else split.labelled or split.rows
 
 
 def headline(record: Record) -> str:
@@ -76,29 +95,35 @@ def headline(record: Record) -> str:
     if subject is None:
         return f"{record.name} holds no models."
     if teacher is not None and subject is not teacher:
-        return f"{_kept(record, subject, teacher)}{_cost(subject, teacher)}."
+        kept, cost = _kept(record, subject, teacher), _cost(record, subject, teacher)
+        comma = "," if record.metric == "perplexity" and cost.startswith(" ") else ""
+        return f"{kept}{comma}{cost}."
+    if subject.role == "student" and quality(subject, record.metric):
+        return f"{_alone(record, subject)}."
     if len(record.arms) > 1:
         return f"{record.name}: {n.plural(len(record.arms), 'model')} side by side."
     return f"{_reached(record, subject)}."
 
 
 def _kept(record: Record, student: Arm, teacher: Arm) -> str:
-    who, name = _subject(student, teacher), n.metric_name(record.metric)
+    who, name = _subject(record, student, teacher), n.metric_name(record.metric)
     mine, theirs = quality(student, record.metric), quality(teacher, record.metric)
     if mine is None or theirs is None:
         agree = agreement(student)
         if agree is None:
             return (
                 f"{who} was not scored against its teacher, and runs"
-                if _cost(student, teacher)
+                if _cost(record, student, teacher)
                 else f"{who} was not scored"
             )
         if record.task.kind == "regress":
             return f"{who}’s answers correlate {agree.mean:.3f} with the teacher’s"
-        return f"{who} gives the teacher’s answer on {n.percent(agree.mean)} of the test rows"
+        return f"{who} gives the teacher’s answer on {n.percent(agree.mean)} of the test {units(record).answer}s"
     ours, other = n.score(record.metric, mine.mean), n.score(record.metric, theirs.mean)
     if ours == other:
         return f"{who} matches the teacher’s {name} of {other}"
+    if record.metric == "perplexity" and theirs.mean > 0:
+        return f"{who} reaches a {name} of {ours}, {n.apart(mine.mean, theirs.mean)} the teacher’s {other}"
     if n.lower_is_better(record.metric) or not 0 < mine.mean < theirs.mean:
         return f"{who} reaches {_article(name)}{name} of {ours} against the teacher’s {other}"
     kept = math.floor(1000 * mine.mean / theirs.mean) / 10  # downwards: below the teacher is never "100 %"
@@ -109,15 +134,31 @@ def _article(name: str) -> str:
     return "an " if name[0] in "aeiouF" else "a "
 
 
-def _subject(student: Arm, teacher: Arm) -> str:
-    fewer = student.shape and teacher.shape and student.shape.layers != teacher.shape.layers
-    return f"The {student.shape.layers}-layer student" if fewer and student.shape else "The student"
+def _subject(record: Record, student: Arm, teacher: Arm | None = None) -> str:
+    many = len(students_of(record))
+    if many > 1:
+        best = f", the best of {many} students," if quality(student, record.metric) else ""
+        return f"“{student.title}”{best}"
+    same = teacher and teacher.shape and student.shape and student.shape.layers == teacher.shape.layers
+    return f"The {student.shape.layers}-layer student" if student.shape and not same else "The student"
 
 
-def _cost(student: Arm, teacher: Arm) -> str:
+def _alone(record: Record, student: Arm) -> str:
+    """Of a student whose teacher left only its answers."""
+    name, plain = n.metric_name(record.metric), of_role(record, "baseline")
+    mine, theirs = quality(student, record.metric), quality(plain, record.metric) if plain else None
+    ours = n.score(record.metric, mine.mean if mine else None)
+    against = f", against {n.score(record.metric, theirs.mean)} without a teacher" if theirs else ""
+    return (
+        f"{_subject(record, student)} reaches {_article(name)}{name} of {ours}{against}; "
+        "the teacher itself was not measured"
+    )
+
+
+def _cost(record: Record, student: Arm, teacher: Arm) -> str:
     costs: list[tuple[float, str]] = []
     if student.speed and teacher.speed and teacher.speed.p50_ms:
-        costs.append((student.speed.p50_ms / teacher.speed.p50_ms, "the time per sentence"))
+        costs.append((student.speed.p50_ms / teacher.speed.p50_ms, f"the time per {units(record).text}"))
     if student.size and teacher.size and teacher.size.bytes_on_disk:
         costs.append((student.size.bytes_on_disk / teacher.size.bytes_on_disk, "the bytes"))
     same = [what.replace("the", "the same", 1) for value, what in costs if 0.995 <= value < 1.05]
@@ -131,24 +172,30 @@ def _reached(record: Record, arm: Arm) -> str:
     reached, speed, rows = quality(arm, record.metric), arm.speed, tested_rows(record)
     if reached is not None:
         name = n.metric_name(record.metric)
-        on = f" on {n.plural(rows, 'row')}" if rows else ""
+        on = f" on {n.plural(rows, units(record).row)}" if rows else ""
         over = f", the mean of {len(arm.runs)} seeds" if len(arm.runs) > 1 else ""
         return f"{arm.title} reaches {_article(name)}{name} of {n.score(record.metric, reached.mean)}{on}{over}"
     if speed is not None:
-        batches = f"{n.figure(speed.sentences_per_second)} sentences a second in batches of {speed.batch}"
-        return f"{arm.title} answers one sentence in {n.milliseconds(speed.p50_ms)}, and {batches}"
+        batches = f"{n.figure(speed.sentences_per_second)} {units(record).text}s a second in batches of {speed.batch}"
+        return f"{arm.title} answers one {timed([record])} in {n.milliseconds(speed.p50_ms)}, and {batches}"
     return f"{arm.title} was opened, and nothing was measured"
 
 
 def verdict(record: Record) -> str:
-    """The honest sentence of the first comparison."""
+    """The honest sentence of the comparison that the subject is in, or of the first, with titles for names."""
+    subject = subject_of(record)
     if record.comparisons:
-        return record.comparisons[0].sentence
+        of_subject = (c for c in record.comparisons if subject and c.better == subject.name)
+        sentence = next(of_subject, record.comparisons[0]).sentence
+        for arm in record.arms:
+            sentence = sentence.replace(f"“{arm.name}”", f"“{arm.title}”")
+        return sentence
     if not is_pair(record):
         return ""
     if of_role(record, "baseline") is None:
         return "No student was trained without the teacher, so whether distillation helped is not known."
-    return "Student and baseline were not compared on labelled rows, so whether distillation helped is not known."
+    how = "block by block" if record.task.of_tokens else "on labelled rows"
+    return f"Student and baseline were not compared {how}, so whether distillation helped is not known."
 
 
 def caveats(record: Record) -> list[str]:
@@ -164,13 +211,16 @@ def _caveats(record: Record) -> Iterable[str]:
     if record.kind in ("distill", "train") and len(subject.runs) == 1:
         yield "One seed: how far chance moved the result is not known. Run with --seeds 3 to find out."
     if scored is None and record.kind != "bench":
-        yield f"No {n.metric_name(record.metric)}: the test rows carry no labels."
+        why = "no test token was scored" if record.task.of_tokens else "the test rows carry no labels"
+        yield f"No {n.metric_name(record.metric)}: {why}."
     if scored is not None and 0 < rows < FEW_ROWS and record.metric == "accuracy":
         error = 1.96 * math.sqrt(max(0.0, scored.mean * (1 - scored.mean)) / rows)
         yield (
             f"{n.plural(rows, 'test row')}: an accuracy of {n.percent(scored.mean)} on so few "
             f"is uncertain by ±{100 * error:.1f} points (95{n.GAP}% sampling error)."
         )
+    if scored is not None and len(students_of(record)) > 1:
+        yield "The best student is the best on the test split itself, so its figure is a little too good."
     if all(arm.speed is None for arm in record.arms):
         yield "Speed was not measured."
     elif is_pair(record) and any(arm.speed is None for arm in (subject, teacher_of(record)) if arm):
@@ -179,9 +229,11 @@ def _caveats(record: Record) -> Iterable[str]:
 
 def speed_conditions(record: Record) -> str:
     """How the milliseconds were taken."""
+    one = f"one {timed([record])}" if record.task.of_tokens else "one text"
+    read = ", read and not written word by word" if record.task.kind == "generate" else ""
     speeds = [arm.speed for arm in record.arms if arm.speed]
     ways = dict.fromkeys(
-        f"{s.engine}, {n.plural(s.threads, 'thread')}, one text at a time, {n.plural(s.rounds, 'round')}; "
+        f"{s.engine}, {n.plural(s.threads, 'thread')}, {one} at a time{read}, {n.plural(s.rounds, 'round')}; "
         f"throughput in batches of {s.batch}"
         for s in speeds
     )

@@ -1,4 +1,4 @@
-"""Small charts as SVG text: scales, axes, points, lines, bars, intervals. Pure functions of numbers.
+"""Small charts as SVG text: axes, points, lines, bars, intervals. Pure functions of numbers.
 
 Colours are classes (`tone-student` …) that the page's style sheet gives for light and dark. A mark's `title` is its
 tooltip.
@@ -6,13 +6,13 @@ tooltip.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
 from limbeck.report.labels import Box, Label, fitted, place, text_width
+from limbeck.report.scale import Scale, from_zero, log_ticks, nice_ticks, padded, span, tick_texts
 
 FONT = 12.0  # the page draws charts at their natural size, so this is what a person sees
 
@@ -21,24 +21,6 @@ FONT = 12.0  # the page draws charts at their natural size, so this is what a pe
 class Size:
     width: float
     height: float
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Maps a value to a pixel, straight or by its logarithm."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-    log: bool = False
-
-    def __call__(self, value: float) -> float:
-        low, high, at = (math.log(v) if self.log else v for v in (self.low, self.high, value))
-        return self.start + (at - low) / (high - low) * (self.end - self.start)
-
-    def ticks(self, count: int = 5) -> list[float]:
-        return log_ticks(self.low, self.high) if self.log else nice_ticks(self.low, self.high, count)
 
 
 @dataclass(frozen=True)
@@ -91,45 +73,6 @@ class Interval:
     tone: str
 
 
-def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Round numbers inside [low, high]: steps of 1, 2, 2.5 or 5 times a power of ten, about `count` of them."""
-    rough = (high - low) / max(1, count)
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * nice for nice in (1, 2, 2.5, 5, 10) if power * nice >= rough * (1 - 1e-9))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(i * step, 12) + 0.0 for i in range(first, last + 1)]
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [nice * 10.0**power for power in powers for nice in (1, 2, 5)]
-    return [tick for tick in ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
-
-
-def tick_texts(ticks: Sequence[float]) -> list[str]:
-    """The ticks with as many decimals as tell them apart, the same for all."""
-    for digits in range(7):
-        if all(abs(round(tick, digits) - tick) < 1e-9 * max(1.0, abs(tick)) for tick in ticks):
-            break
-    return [f"{tick:,.{digits}f}".replace("-", "\u2212") for tick in ticks]
-
-
-def padded(values: Iterable[float], share: float = 0.12, least: float = 1e-6) -> tuple[float, float]:
-    """A range that holds the values with air around them, also when there is only one."""
-    values = list(values)
-    low, high = min(values), max(values)
-    air = max((high - low) * share, abs(high) * 0.02 if high == low else 0.0, least)
-    return low - air, high + air
-
-
-def from_zero(values: Iterable[float]) -> tuple[float, float, bool]:
-    """Low, high and whether to use logarithms: lengths compare truly from zero, unless they differ 20-fold."""
-    values = [value for value in values if value > 0] or [1.0]
-    if max(values) > 20 * min(values):
-        return min(values) / 1.6, max(values) * 1.6, True
-    return 0.0, max(values) * 1.12, False
-
-
 def element(tag: str, body: str = "", **attributes: object) -> str:
     given = "".join(f' {name.strip("_").replace("_", "-")}="{_text(value)}"' for name, value in attributes.items())
     return f"<{tag}{given}>{body}</{tag}>"
@@ -150,20 +93,27 @@ def picture(parts: Iterable[str], size: Size, title: str) -> Markup:
     return Markup(element("svg", body, viewBox=box, width=size.width, height=size.height, role="img", aria_label=title))
 
 
+_SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
+_DIAMOND = ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0))
+_SHAPES: dict[str, Sequence[tuple[float, float]]] = {
+    "baseline": _SQUARE,
+    "student": _DIAMOND,
+    "other-1": ((0, -1.2), (1.2, 1), (-1.2, 1)),
+    "other-2": _SQUARE,
+    "other-3": _DIAMOND,
+    "other-4": ((0, 1.2), (1.2, -1), (-1.2, -1)),
+    "other-5": ((0, -1.3), (1.25, -0.4), (0.75, 1.1), (-0.75, 1.1), (-1.25, -0.4)),
+    "other-6": ((-1.2, 0), (1, -1.2), (1, 1.2)),
+}
+
+
 def mark(x: float, y: float, tone: str, tip: str = "", radius: float = 5.5) -> str:
     """The solid marker of a mean; each tone has a shape of its own, so that colour is not the only sign."""
     title = element("title", str(escape(tip))) if tip else ""
     name = f"mark tone-{tone}"
     if tone == "teacher":
         return element("circle", title, cx=x, cy=y, r=radius, class_=name)
-    if tone in ("baseline", "other-2"):
-        return element("rect", title, x=x - radius, y=y - radius, width=2 * radius, height=2 * radius, class_=name)
-    turn = (
-        ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0))
-        if tone in ("student", "other-3")
-        else ((0, -1.2), (1.2, 1), (-1.2, 1))
-    )
-    corners = " ".join(f"{x + radius * dx:.1f},{y + radius * dy:.1f}" for dx, dy in turn)
+    corners = " ".join(f"{x + radius * dx:.1f},{y + radius * dy:.1f}" for dx, dy in _SHAPES[tone])
     return element("polygon", title, points=corners, class_=name)
 
 
@@ -187,14 +137,20 @@ class Frame:
 
 
 def frame(
-    size: Size, xs: tuple[float, float, bool], ys: tuple[float, float], x_title: str, y_title: str, whole: bool = False
+    size: Size,
+    xs: tuple[float, float, bool],
+    ys: tuple[float, float],
+    x_title: str,
+    y_title: str,
+    whole: bool = False,
+    log: bool = False,
 ) -> Frame:
     """Axes: the vertical one is named above itself, where the name needs no turning."""
-    y_ticks = nice_ticks(*ys, int(size.height / 48))
+    y_ticks = log_ticks(*ys) if log else nice_ticks(*ys, int(size.height / 48))
     y_texts = tick_texts(y_ticks)
     left = max(text_width(label, FONT) for label in y_texts) + 10
     x = Scale(xs[0], xs[1], left, size.width - 8, xs[2])
-    y = Scale(ys[0], ys[1], size.height - 42, 26)
+    y = Scale(ys[0], ys[1], size.height - 42, 26, log)
     parts = [text(0, 11, y_title, kind="axis"), text(x.end, size.height - 6, x_title, "end", "axis")]
     for tick, label in zip(y_ticks, y_texts, strict=True):
         parts.append(element("line", x1=x.start, x2=x.end, y1=y(tick), y2=y(tick), class_="grid"))
@@ -226,10 +182,18 @@ def dodge(pixels: Sequence[float], near: float = 10.0) -> list[float]:
     return moved
 
 
-def scatter(points: Sequence[Point], x_title: str, y_title: str, size: Size, title: str, apart: bool = True) -> Markup:
+def scatter(
+    points: Sequence[Point],
+    x_title: str,
+    y_title: str,
+    size: Size,
+    title: str,
+    apart: bool = True,
+    log: bool = False,
+) -> Markup:
     """Every mean a marker, every seed a faint dot beside it, one standard deviation up and down as a whisker."""
     heights = [y for p in points for y in (p.y, *p.seeds, p.y + (p.sd or 0), p.y - (p.sd or 0))]
-    plot = frame(size, from_zero(p.x for p in points), padded(heights, 0.16), x_title, y_title)
+    plot = frame(size, from_zero(p.x for p in points), span(heights, log), x_title, y_title, log=log)
     pixels = [plot.x(p.x) for p in points]
     xs = dodge(pixels) if apart else pixels
     under, over, taken, labels = _chains(points, xs, plot), [], [], []
@@ -270,12 +234,14 @@ def line_chart(
     size: Size,
     title: str,
     whole: bool = False,
+    log: bool = False,
 ) -> Markup:
     """Lines over steps or epochs; means are strong, single seeds faint."""
     xs = [x for line in lines for x, _ in line.points]
     heights = [y for line in lines for _, y in line.points] + [level.y for level in levels]
     low, high = min(0.0, *xs), max(xs)
-    plot = frame(size, (low, high if high > low else low + 1, False), padded(heights), x_title, y_title, whole)
+    ends = span(heights, log) if log else padded(heights)
+    plot = frame(size, (low, high if high > low else low + 1, False), ends, x_title, y_title, whole, log)
     parts = list(plot.parts)
     for level in levels:
         y = plot.y(level.y)

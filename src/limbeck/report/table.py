@@ -11,6 +11,7 @@ from limbeck.core.record import Record
 from limbeck.report import numbers as n
 from limbeck.report.columns import BRIEF, columns
 from limbeck.report.summary import caveats, headline, subject_of, verdict
+from limbeck.report.units import timed
 
 _SHORT = {"agrees with teacher": "agrees", "parameters": "params", "sentences/s": "sent/s"}
 
@@ -30,6 +31,13 @@ def terminal_table(record: Record) -> RenderableType:
         style = "bold" if arm is subject and len(record.arms) > 1 else ""
         table.add_row(Text(arm.title), *cells, style=style)
     sentences = [Text(headline(record), style="bold"), Text(verdict(record))]
-    doubts = [Text(f"· {sentence}", style="dim") for sentence in caveats(record)]
+    doubts = [Text(f"· {sentence}", style="dim") for sentence in (*caveats(record), *_timing(record))]
     parts: list[RenderableType] = [table, Text(""), *(line for line in [*sentences, *doubts] if line.plain)]
     return Padding(Group(*parts), (1, 1, 0, 1))
+
+
+def _timing(record: Record) -> list[str]:
+    """What a block is, where speed is of blocks."""
+    if not record.task.of_tokens or not any(arm.speed for arm in record.arms):
+        return []
+    return [f"Speed is that of reading: a {timed([record])} at once."]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import MismatchError, ModelError
-from limbeck.core.task import Task
+from limbeck.core.task import Kind, Task
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
 from limbeck.students.folder import find_folder
 from limbeck.students.sizes import shape_of
@@ -22,11 +22,15 @@ __all__ = [
     "name_outputs",
     "open_classifier",
     "open_encoder",
+    "open_language_model",
     "quiet",
     "shape_of",
     "tokenizer_fingerprint",
     "tokenizers_equal",
 ]
+
+_LANGUAGE = {"mask-fill": "AutoModelForMaskedLM", "generate": "AutoModelForCausalLM"}
+_NAMES = {"mask-fill": "masked language-model", "generate": "causal language-model"}
 
 
 def open_classifier(
@@ -74,6 +78,31 @@ def open_encoder(
     return model, tokenizer
 
 
+def open_language_model(
+    where: str | Path, kind: Kind, *, fresh: bool = False, pairs: bool = False, trust_remote_code: bool = False
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A masked or causal language model and its tokenizer, in float32 and eval mode.
+
+    Only with `fresh` may the head be missing; it is then drawn from torch's current seed, its projection tied to the
+    embeddings where the architecture ties them. With `pairs` it has a head for next sentences too."""
+    auto = "AutoModelForPreTraining" if pairs else _LANGUAGE[kind]
+    with quiet(), _explained(where, f"this architecture has no {_NAMES[kind]} head"):
+        folder = find_folder(where)
+        config = _config(folder, trust_remote_code)
+        model, missing, misshapen = _load(folder, config, trust_remote_code, auto)
+        tokenizer = _tokenizer(folder, trust_remote_code)
+    if lost := sorted(misshapen) or _of_encoder(model, missing):
+        raise _incomplete(where, lost)
+    if missing and not fresh:
+        raise ModelError(
+            f"{where} has no {_NAMES[kind]} head to learn from (it lacks {sorted(missing)[0]})",
+            f"train one first with `limbeck train --task {kind} --model {where}`, then use the result as the teacher",
+        )
+    if pairs and not hasattr(model.config, "type_vocab_size"):
+        raise ModelError(f"{where} knows no sentence pairs", "use a BERT, or leave out --text.pairs")
+    return model, tokenizer
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """No progress bars, log lines or warnings from transformers inside; as before afterwards."""
@@ -93,16 +122,16 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _explained(where: str | Path) -> Iterator[None]:
-    """transformers' own refusals, in a sentence."""
+def _explained(where: str | Path, unknown: str = "this architecture has no text classifier") -> Iterator[None]:
+    """transformers' own refusals, in a sentence; `unknown` is said of an architecture that lacks the head."""
     try:
         yield
     except (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"{where} cannot be opened: {first}", _remedy(str(error))) from None
+        raise ModelError(f"{where} cannot be opened: {first}", _remedy(str(error), unknown)) from None
 
 
-def _remedy(message: str) -> str:
+def _remedy(message: str, unknown: str = "") -> str:
     if "trust_remote_code" in message:
         return "the model brings its own code; if you have read and trust it, add --trust-remote-code"
     if "sentencepiece" in message.lower() or "tiktoken" in message.lower():
@@ -110,7 +139,9 @@ def _remedy(message: str) -> str:
     if "does not recognize this architecture" in message:
         return "this transformers does not know the architecture; upgrade it, or use another model"
     if "Unrecognized configuration class" in message:
-        return "this architecture has no text classifier; use an encoder such as BERT, RoBERTa or ModernBERT"
+        causal = "causal" in unknown
+        example = "a model such as GPT-2, Llama or Qwen" if causal else "an encoder such as BERT, RoBERTa or ModernBERT"
+        return f"{unknown}; use {example}"
     return "check that it is a text encoder saved with save_pretrained, or copy it again"
 
 
@@ -131,13 +162,13 @@ def _tokenizer(folder: Path, trust_remote_code: bool) -> PreTrainedTokenizerBase
 
 
 def _load(
-    folder: Path, config: PretrainedConfig, trust_remote_code: bool
+    folder: Path, config: PretrainedConfig, trust_remote_code: bool, auto: str = "AutoModelForSequenceClassification"
 ) -> tuple[PreTrainedModel, set[str], set[str]]:
     """The model, and the parameters that the checkpoint lacks, and those it has in another shape."""
     import torch
-    from transformers import AutoModelForSequenceClassification
+    import transformers
 
-    model, info = AutoModelForSequenceClassification.from_pretrained(
+    model, info = getattr(transformers, auto).from_pretrained(
         folder,
         config=config,
         dtype=torch.float32,

@@ -20,8 +20,8 @@ In these encoders hidden = heads × head_size, so the three move together:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Self
 
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.knob import Settings, knob
@@ -52,6 +52,16 @@ class Shrink(Settings):
     head_size: int = knob(0, "width of one head; hidden = heads × head_size; 0: as the teacher", at_least=0)
     hidden: int = knob(0, "width of the residual stream; drops heads if it can, else narrows them", at_least=0)
     feed_forward: int = knob(0, "neurons of each feed-forward block, the strongest are kept; 0: all", at_least=0)
+    family: Literal["auto", "same", "distilbert"] = knob(
+        "auto",
+        "architecture of the student: the teacher's, or DistilBERT (from BERT: no segments, no pooler); "
+        "auto: as the recipe has it, else the same",
+        source=_SANH_2019,
+    )
+
+    def settled(self, family: str) -> Self:
+        """With `auto` decided."""
+        return self.but(family=family) if self.family == "auto" else self
 
     def sizes(self, teacher: Sizes) -> Sizes:
         """The student's sizes, or a KnobError that says which knob does not fit."""
@@ -79,6 +89,11 @@ class Shrink(Settings):
         after = self.sizes(before)
         kept = kept_layers(self.keep, before.layers, self.layers)
         _check_architecture(teacher.config, before, after)
+        if self.family == "distilbert":
+            from limbeck.students.distilbert import to_distilbert
+
+            narrow = replace(after, layers=before.layers) != before
+            return to_distilbert(teacher, kept, narrow)
         student = laid_out(teacher, resized(teacher.config, after, kept), teacher.device)
         return student, inherit(student, teacher, kept)
 

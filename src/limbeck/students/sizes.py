@@ -55,7 +55,7 @@ def sizes_of(config: PretrainedConfig) -> Sizes:
         )
     sizes = Sizes(
         **{size: getattr(config, name) for size, name in _MAIN_NAMES.items()},
-        feed_forward=getattr(config, feed_forward),
+        feed_forward=getattr(config, feed_forward) or 4 * config.hidden_size,
     )
     if sizes.hidden % sizes.heads:
         raise ModelError(
@@ -97,4 +97,6 @@ def shape_of(model: PreTrainedModel) -> Shape:
 
 
 def _feed_forward_name(config: PretrainedConfig) -> str:
-    return next((name for name in _FEED_FORWARD_NAMES if isinstance(getattr(config, name, None), int)), "")
+    said = [name for name in _FEED_FORWARD_NAMES if isinstance(getattr(config, name, None), int)]
+    # GPT-2 leaves n_inner at None and means four times the hidden size.
+    return next(iter(said), "n_inner" if hasattr(config, "n_inner") else "")

@@ -7,5 +7,18 @@ from limbeck.core.knob import Settings, knob
 
 class TeachSettings(Settings):
     live: bool = knob(False, "ask the teacher at every step instead of once; slower, same losses")
-    cache: str = knob("", "folder for the teacher's answers, to share between runs (default: inside --out)")
+    cache: str = knob(
+        "",
+        "folder of the teacher's answers, to share between runs; of words, made by `limbeck cache` (default: in --out)",
+        short="--cache",
+    )
     batch_size: int = knob(64, "texts per question to the teacher", at_least=1)
+    top: int = knob(
+        50, "of words: how many of the most probable ones are kept of each answer", at_least=1, short="--top"
+    )
+    draws: int = knob(
+        0,
+        "of words: keep this many draws from the distribution instead of its top; serves the objective 'drawn'",
+        at_least=0,
+        at_most=255,
+    )

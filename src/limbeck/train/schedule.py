@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, Self
 
 from limbeck.core.knob import Settings, knob
+from limbeck.core.task import Task
 
 
 class Schedule(Settings):
@@ -15,9 +16,9 @@ class Schedule(Settings):
     accumulate: int = knob(1, "micro-batches per optimiser step; means are over the whole step", at_least=1)
     learning_rate: float = knob(
         0.0,
-        "peak of the learning rate; 0 takes 5e-5 at width 768 and more for narrower models, in proportion",
+        "peak of the learning rate; 0 takes 5e-5 (language models: 2e-4) at width 768, more for narrower ones",
         at_least=0,
-        source="BERT, 2e-5 to 5e-5 at 768 and 1024",
+        source="BERT, 2e-5 to 5e-5 for texts at 768, 1e-4 for words; DistilBERT code, 5e-4 for words",
         short="--learning-rate",
     )
     warmup: float = knob(0.1, "share of the steps in which the rate rises", at_least=0, below=1, source="BERT, 10 %")
@@ -33,6 +34,7 @@ class Schedule(Settings):
     report_to: str = knob("none", "loggers of transformers.Trainer, comma-separated: tensorboard, wandb, mlflow, …")
     threads: int = knob(0, "CPU threads; 0 leaves the choice to torch", at_least=0)
 
-    def at_width(self, hidden: int) -> Self:
+    def at_width(self, hidden: int, task: Task) -> Self:
         """With the learning rate settled for a model of this width."""
-        return self if self.learning_rate else self.but(learning_rate=5e-5 * 768 / hidden)
+        peak = 2e-4 if task.of_tokens else 5e-5
+        return self if self.learning_rate else self.but(learning_rate=peak * 768 / hidden)

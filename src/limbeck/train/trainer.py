@@ -30,17 +30,21 @@ from transformers.trainer_callback import PrinterCallback
 
 from limbeck.core.errors import KnobError
 from limbeck.core.files import write_text
-from limbeck.core.objective import Objective, Rows, loss
+from limbeck.core.objective import Objective, Rows, wants
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import CurvePoint
+from limbeck.core.show import show
 from limbeck.core.task import Task
 from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Trace
+from limbeck.core.want import Want
 from limbeck.data.bucket import Buckets
-from limbeck.data.encode import Collator, Encoded, to_batch
+from limbeck.data.encode import Encoded, to_batch
+from limbeck.data.tokens import Tokens, token_batch
+from limbeck.objectives.loss import loss
 from limbeck.students.open import quiet, shape_of
 from limbeck.train.schedule import Schedule
 
+_ROWS: tuple[Rows, ...] = ("labelled", "counted", "present", "examples")
 COMPLETE = "complete"  # written last into a checkpoint folder
 
 
@@ -55,16 +59,20 @@ class Distiller(Trainer):
         teacher: Teacher,
         task: Task,
         schedule: Schedule,
-        train: Encoded,
-        dev: Encoded,
-        tokenizer: Any,
+        train: Encoded | Tokens,
+        dev: Encoded | Tokens,
+        collate: Callable[[list[dict[str, Any]]], dict[str, Tensor]],
         folder: Path,
         seed: int,
-        score: Callable[[EvalPrediction], dict[str, float]],
+        score: Callable[[EvalPrediction], dict[str, float]] | None = None,
+        gauge: Callable[[PreTrainedModel], dict[str, float]] | None = None,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
-        schedule = schedule.at_width(shape_of(model).hidden)
+        """Dev metrics come from `score`, given all logits, or from `gauge`, where all logits would be too many."""
+        schedule = schedule.at_width(shape_of(model).hidden, task)
         self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
+        self._gauge = gauge
+        self._want = Want.LOGITS | wants(objective) & Want.HIDDEN  # of the student
         self._terms: dict[str, Tensor] = {}  # sums over the steps since the last log
         self._steps = 0
         self._clock = MarkComplete()
@@ -74,7 +82,7 @@ class Distiller(Trainer):
             args=_arguments(schedule, task, folder, seed, len(train)),
             train_dataset=train,
             eval_dataset=dev,
-            data_collator=Collator(tokenizer, task),
+            data_collator=collate,
             compute_metrics=score,
             callbacks=[*_stopping(schedule), self._clock, *callbacks],
         )
@@ -95,31 +103,48 @@ class Distiller(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | None = None,
     ) -> Any:
-        batch = to_batch(inputs, self.task)
-        outputs = model(**batch.inputs)
+        batch = (token_batch if self.task.of_tokens else to_batch)(inputs, self.task)
+        shown = show(model, batch, self._want, self.task.vocabulary)
         rows: dict[Rows, Tensor] | None = None
         if num_items_in_batch is not None:
-            rows = {"labelled": num_items_in_batch[0], "counted": num_items_in_batch[1]}
-        total, terms = loss(self.objective, Trace(logits=outputs.logits), self.teacher.answer(batch), batch, rows)
+            rows = dict(zip(_ROWS, num_items_in_batch, strict=True))
+        total, terms = loss(self.objective, shown, self.teacher.answer(batch), batch, rows)
         if model.training:
             self._steps += self.accelerator.sync_gradients  # true for the last micro-batch of a step
             for name, value in terms.items():
                 self._terms[name] = self._terms.get(name, torch.zeros_like(value)) + value.detach()
             # Gradients are averaged over processes, while `rows` already counts all of theirs.
             total = total * self.accelerator.num_processes
-        return (total, {"logits": outputs.logits}) if return_outputs else total
+        return (total, {"logits": shown.logits}) if return_outputs else total
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, Tensor]], device: torch.device) -> Tensor:
-        """Labelled rows and all rows of the whole optimiser step, over all processes."""
-        labelled = sum(int(batch["labelled"].sum()) for batch in batch_samples)
-        counted = sum(len(batch["labelled"]) for batch in batch_samples)
-        rows = torch.tensor([labelled, counted], device=device)
-        return self.accelerator.gather(rows).view(-1, 2).sum(0)
+        """How many rows of each sort the whole optimiser step has, over all processes."""
+        counts = [
+            (
+                int(batch["labelled"].sum()),
+                int(batch["asked"].sum()) if "asked" in batch else len(batch["labelled"]),
+                int(batch["attention_mask"].sum()) if "attention_mask" in batch else 0,
+                len(batch["uids"]),
+            )
+            for batch in batch_samples
+        ]
+        rows = torch.tensor(counts, device=device).sum(0)
+        return self.accelerator.gather(rows).view(-1, len(_ROWS)).sum(0)
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        if self._gauge is None:
+            return super().evaluate(*args, **kwargs)
+        metrics = {f"eval_{name}": value for name, value in self._gauge(self.model).items()}
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)  # type: ignore[has-type]
+        return metrics
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         data = self.train_dataset if train_dataset is None else train_dataset
         size = self.args.train_batch_size * self.args.gradient_accumulation_steps
-        return Buckets(data.lengths, size, seed=self.args.seed, bucket=self.schedule.bucket)
+        return Buckets(
+            data.lengths, size, seed=self.args.seed, bucket=self.schedule.bucket, rounds=getattr(data, "rounds", 1)
+        )
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
         lengths = eval_dataset.lengths
@@ -154,7 +179,7 @@ class Distiller(Trainer):
             if "loss" in entry:
                 point["loss"] = entry["loss"]
                 point["terms"] = {name[5:]: value for name, value in entry.items() if name.startswith("term_")}
-            if "eval_loss" in entry:
+            if any(name.startswith("eval_") for name in entry):
                 skip = ("eval_runtime", "eval_samples_per_second", "eval_steps_per_second")
                 point["dev"] = {
                     name[5:]: value for name, value in entry.items() if name.startswith("eval_") and name not in skip
@@ -242,7 +267,7 @@ def _arguments(schedule: Schedule, task: Task, folder: Path, seed: int, rows: in
         logging_steps=max(every // 5, 1),
         load_best_model_at_end=True,
         metric_for_best_model=f"eval_{task.metric}",
-        greater_is_better=True,
+        greater_is_better=task.higher_is_better,
         restore_callback_states_from_checkpoint=True,
         label_names=["labels", "labelled"],
         remove_unused_columns=False,

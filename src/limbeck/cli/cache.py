@@ -1,0 +1,66 @@
+"""`limbeck cache`: ask a language model once."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from limbeck.cli.distill import File, Print, gather
+from limbeck.cli.flags import with_knobs
+from limbeck.recipes.run import CacheRun, write_run
+
+InfoOf = Annotated[str, typer.Option("--info", metavar="DIR", help="say what a cache holds, check it, and stop")]
+
+
+@with_knobs(CacheRun)
+def cache(run_file: File = None, info: InfoOf = "", print_: Print = False, knobs: dict[str, Any] | None = None) -> None:
+    """Ask a language model about every block of a text, once, and keep the top of its answers.
+
+    limbeck cache --teacher DIR --data corpus.txt --top 50 --out cache/
+
+    Says how long it will take and how much disk, goes on where it was cut off, and may run in
+    several processes at once. Then: limbeck distill --task mask-fill --cache cache/ …
+    """
+    from rich.console import Console
+
+    console = Console()
+    if info:
+        from limbeck.teachers.store import open_store
+
+        show_info(console, info, open_store(info).info())
+        return
+    run = CacheRun(**gather(run_file, knobs or {}, resume=False))
+    if print_:
+        typer.echo(write_run(run), nl=False)
+        return
+    from limbeck.cli.display import watching
+    from limbeck.recipes.cache import cache as fill_cache
+
+    with watching() as watcher:
+        found = fill_cache(run, watcher=watcher)
+    show_info(console, run.out, found)
+
+
+def show_info(console: Any, folder: str, found: Any) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    about = found.about
+    what = f"{about.k} draws" if about.kind == "drawn" else f"the {about.k} most probable"
+    rows = {
+        "folder": folder,
+        "answers": f"{found.tokens:,} tokens of {found.examples:,} blocks",
+        "kept of each": f"{what} of {about.vocabulary:,} words, temperature {about.temperature:g}",
+        "size": f"{found.bytes / 1e6:,.1f} MB in {found.shards} files, {found.bytes_per_token:.1f} bytes per token",
+        "made": f"{found.created}, format {found.version}",
+        **{f"fingerprint of {name}": value for name, value in about.fingerprints.items()},
+        **{name: value if isinstance(value, str) else json.dumps(value) for name, value in about.notes.items()},
+    }
+    if found.damaged:
+        rows["damaged, set aside"] = ", ".join(found.damaged) + " (run `limbeck cache` again to mend)"
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in rows.items():
+        table.add_row(f"[dim]{name}[/dim]", escape(str(value)))
+    console.print(table)

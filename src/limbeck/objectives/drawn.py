@@ -1,0 +1,52 @@
+"""Drawn targets: the student learns words drawn at random from the teacher's distribution, which a cache can keep.
+
+    L = −T² · Σ (c_i / N) log q_i,   c_i how often word i came up in N draws from p = softmax(t/T), with replacement
+
+On average over the draws this is the cross-entropy with the whole teacher, and so is its gradient: unbiased, where a
+cut at the top k is not. The price is noise: one token's target is coarse, and only many tokens together say what the
+teacher thinks. Fifty draws hit about twelve different words, so the store is smaller than that of a top 50.
+
+Take 'truncated' with its tail first; take this when the store must be smallest, or when the words far down matter.
+It is a cross-entropy: its minimum is the teacher's entropy, not 0. A cache repeats its draws in every epoch; a live
+teacher draws anew at every step. The temperature belongs to the draws, so a cache serves only the T it was made at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from limbeck import math
+from limbeck.core.card import method
+from limbeck.core.chunk import Chunk
+from limbeck.core.errors import MismatchError
+from limbeck.core.knob import knob
+from limbeck.core.objective import TokenObjective
+from limbeck.core.want import Want
+from limbeck.objectives.papers import ANSHUMANN_2025
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@method("drawn", ANSHUMANN_2025)
+class DrawnTargets(TokenObjective):
+    wants: ClassVar[Want] = Want.DRAWN
+    name: ClassVar[str] = "drawn"
+
+    draws: int = knob(50, "draws for each token, from a live teacher", at_least=1, source="paper")
+    temperature: float = knob(1.0, "softens both distributions; 1 leaves them as they are", above=0, source="paper")
+
+    def each(self, chunk: Chunk) -> Tensor:
+        drawn = chunk.drawn
+        if not len(drawn):
+            drawn = math.draw(chunk.teacher_logits(), self.draws, self.temperature)
+        return self.temperature**2 * math.drawn_cross_entropy(drawn, chunk.log_q(self.temperature))
+
+    def fits(self, draws: int, temperature: float) -> None:
+        """Refuses a store of `draws` draws at this temperature, if it cannot serve these knobs. Any number serves."""
+        if self.temperature != temperature:
+            raise MismatchError(
+                f"'drawn' works at temperature {self.temperature:g}, but the {draws} draws of the cache were made at "
+                f"{temperature:g}",
+                f"set objective.drawn.temperature to {temperature:g}, or make the cache again at {self.temperature:g}",
+            )

@@ -1,0 +1,41 @@
+"""Generalised Jensen–Shannon: one knob from forward KL to reverse KL.
+
+    L = T² · JSD_β(P, Q) / (β(1 − β)),   M = β·P + (1 − β)·Q
+    JSD_β(P, Q) = β · KL( P ‖ M ) + (1 − β) · KL( Q ‖ M )
+
+P is the teacher, Q the student. β = 0 is forward KL, β = 1 reverse KL, β = 0.5 four times Jensen–Shannon. The paper's
+JSD_β has no divisor and vanishes at both ends, so that β = 0.001 is a thousand times weaker than the forward KL that
+code puts at β = 0. The divisor keeps the size, and β can be turned without a new weight. To have the paper's value,
+give the term the weight β(1 − β).
+
+This is the divergence of GKD on given text. T stands in the loss here; the paper softens by it only when the student
+writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from limbeck import math
+from limbeck.core.card import method
+from limbeck.core.chunk import Chunk
+from limbeck.core.knob import knob
+from limbeck.core.objective import TokenObjective
+from limbeck.core.want import Want
+from limbeck.objectives.papers import AGARWAL_2024
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@method("gkd", AGARWAL_2024)
+class GeneralisedJSD(TokenObjective):
+    wants: ClassVar[Want] = Want.LOGITS
+    name: ClassVar[str] = "jsd"
+
+    beta: float = knob(0.5, "0 is forward KL, 1 is reverse KL", at_least=0, at_most=1, source="TRL's default")
+    temperature: float = knob(1.0, "softens both distributions; 1 leaves them as they are", above=0, source="paper")
+
+    def each(self, chunk: Chunk) -> Tensor:
+        log_p, log_q = chunk.log_p(self.temperature), chunk.log_q(self.temperature)
+        return self.temperature**2 * math.scaled_jsd(log_p, log_q, self.beta)

@@ -1,0 +1,30 @@
+"""Next sentence: the student learns whether the second of two sentences followed the first.
+
+    L = −log q(y),   y = 0 where it followed, 1 where it was taken from elsewhere
+
+The mean is over pairs. BERT adds it to the language term with equal weight; DistilBERT and RoBERTa leave it out.
+Untrained, the loss is near log 2. It needs a student with a head of two outputs over the first token, and documents
+cut into sentences.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from limbeck import math
+from limbeck.core.card import method
+from limbeck.core.objective import Mean, Objective, Rows, Terms
+from limbeck.core.task import Kind
+from limbeck.core.trace import Batch, Trace
+from limbeck.objectives.papers import DEVLIN_2019
+
+
+@method("next-sentence", DEVLIN_2019)
+class NextSentence(Objective):
+    rows: ClassVar[Rows] = "examples"
+    serves: ClassVar[tuple[Kind, ...]] = ("mask-fill",)
+    remedy: ClassVar[str] = "it belongs to BERT's pre-training, mask-fill over pairs of sentences"
+
+    def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
+        each = math.hard_cross_entropy(student.logits, batch.follows)
+        return {"next": Mean(each.sum(), each.new_tensor(len(each)))}

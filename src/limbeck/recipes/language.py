@@ -1,0 +1,284 @@
+"""Distilling a language model: the main job on running text, from a live teacher or from its kept answers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, TrainerCallback
+
+from limbeck.core.errors import KnobError, MismatchError
+from limbeck.core.objective import Objective, misfits, wants
+from limbeck.core.progress import Stage, Watcher
+from limbeck.core.task import Task, TokenKind
+from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.core.want import Want
+from limbeck.data.language_corpus import load_language
+from limbeck.objectives import DrawnTargets, NextSentence, Truncated
+from limbeck.recipes.cell import Cell, Outcome, train_cell
+from limbeck.recipes.finetune import without_teacher
+from limbeck.recipes.folder import RECORD_FILE, agree, put
+from limbeck.recipes.job import ASKING, MEASURING, Result, Start, blueprint, passed, timing_cost
+from limbeck.recipes.kept import check_kept, fill, kept_rounds, new_store
+from limbeck.recipes.prepare import Model
+from limbeck.recipes.recipe import from_table
+from limbeck.recipes.run import Run, complete
+from limbeck.recipes.tell import settle
+from limbeck.recipes.tell_words import WordFindings, tell_words
+from limbeck.recipes.word_exam import Remembered, TokenExam
+from limbeck.recipes.words import Words, ask_words, mask_fingerprint, text_fingerprint
+from limbeck.report import Report
+from limbeck.students.open import fingerprint, open_language_model, shape_of, tokenizer_fingerprint
+from limbeck.students.shrink import again
+from limbeck.students.vocabulary import own_words, shared_words
+from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.store import Store, StoreTeacher, open_store
+from limbeck.train.trainer import check_loggers
+
+LIVE = Want.LOGITS | Want.TOP | Want.DRAWN  # what a language model at hand can show; hidden states too, if asked
+
+
+@dataclass(frozen=True)
+class Ready:
+    """All that a run on words needs, opened, read and found to fit together."""
+
+    run: Run
+    teacher: Model | None  # None: only its answers are there
+    start: Start
+    tokenizer: Any  # of both
+    objective: Objective
+    words: Words
+    fingerprints: dict[str, str]
+    live: bool
+    store: Store | None
+    notes: list[str]
+
+
+def distill_words(
+    run: Run,
+    folder: Path,
+    data: object,
+    taught: Model | None,
+    started: Model | None,
+    callbacks: Sequence[TrainerCallback],
+    watcher: Watcher,
+    command: str,
+) -> Result:
+    if run.train.threads:
+        torch.set_num_threads(run.train.threads)
+    ready = _prepare(run, folder, data, taught, started, watcher)
+    agree(folder, ready.run, ready.fingerprints)
+    for note in ready.notes:
+        watcher.say(note)
+    watcher.plan(_stages(ready))
+    teacher, beside = _teachers(ready, watcher)
+    home = settle(ready.teacher, folder / "teacher") if ready.teacher else None
+    exam = TokenExam(ready.words, beside)
+    said = exam.test(ready.teacher.network) if ready.teacher else None
+    if ready.teacher and ready.teacher.where and not ready.live:
+        ready.teacher.network.base_model.to("meta")  # all is asked: its memory goes to the student
+    outcomes: dict[str, list[Outcome]] = {}
+    for cell in _cells(ready, teacher, exam):
+        outcomes.setdefault(cell.name.split("-")[0], []).append(train_cell(cell, folder / "arms", watcher, callbacks))
+    found = WordFindings(
+        ready.run,
+        ready.words,
+        ready.objective,
+        ready.tokenizer,
+        ready.fingerprints,
+        ready.notes,
+        ready.store.info() if ready.store else None,
+        home,
+        said,
+        outcomes,
+        folder,
+        command,
+    )
+    record = tell_words(found, watcher, MEASURING)
+    best = max(outcomes["distilled"], key=lambda outcome: outcome.dev_score)
+    put(best.model, folder / "student", card=Report((record,)).markdown())
+    record.save(folder / RECORD_FILE)
+    report = Report((record,))
+    report.save(folder / "report.html")
+    watcher.at(MEASURING, 1.0)
+    network, tokenizer = open_language_model(folder / "student", _kind(run))
+    return Result(network, tokenizer, record, report, folder)
+
+
+def _kind(run: Run) -> TokenKind:
+    return run.data.task  # type: ignore[return-value]
+
+
+def _prepare(
+    run: Run, folder: Path, data: object, taught: Model | None, started: Model | None, watcher: Watcher
+) -> Ready:
+    check_loggers(run.train)
+    run = complete(run, Task(kind=_kind(run)))
+    objective = from_table(run.objective)
+    _check_objective(objective, run)
+    teacher = taught or _opened(run.teacher, run, watcher, fresh=False)
+    given = started or _opened(run.student_from, run, watcher, fresh=True)
+    if teacher is None and (given is None or (wants(objective) and not run.teach.cache)):
+        raise KnobError(
+            "no teacher was given",
+            "name one with --teacher; or its answers with --cache, and a student to start from with --student-from",
+        )
+    start = _start(run, teacher, given)
+    tokenizer = (given or teacher).tokenizer  # type: ignore[union-attr]
+    vocabulary = own_words(start.network, tokenizer, "student")
+    notes = [start.origin]
+    if teacher is not None:
+        shared = shared_words(teacher.network, start.network, teacher.tokenizer, tokenizer)
+        vocabulary, notes = shared.size, [*notes, *filter(None, [shared.note])]
+    corpus = load_language(run.data, run.text, _kind(run), tokenizer, data, watcher)
+    prints = {
+        "tokenizer": tokenizer_fingerprint(tokenizer),
+        "data": text_fingerprint(corpus),
+        "mask": mask_fingerprint(_kind(run), run.mask),
+        **({"teacher": fingerprint(teacher.network)} if teacher else {}),
+        **({"student": fingerprint(given.network)} if given and not given.where else {}),
+    }
+    live, said = _lives(objective, run)
+    store = None if live or not wants(objective) else _store(run, folder, objective, prints, vocabulary, bool(teacher))
+    run = run.but(
+        train=run.train.at_width(shape_of(start.network).hidden, Task(kind=_kind(run))),
+        mask=run.mask.but(rounds=_rounds(run, store)),
+    )
+    words = ask_words(_kind(run), corpus, tokenizer, run.mask, vocabulary)
+    return Ready(run, teacher, start, tokenizer, objective, words, prints, live, store, [*notes, *said])
+
+
+def _opened(where: str, run: Run, watcher: Watcher, fresh: bool) -> Model | None:
+    if not where:
+        return None
+    watcher.say(f"opening the {'student' if fresh else 'teacher'} {where}")
+    return Model(*_open(where, run, fresh), where=where)
+
+
+def _open(where: str, run: Run, fresh: bool) -> tuple[PreTrainedModel, Any]:
+    return open_language_model(
+        where, _kind(run), fresh=fresh, pairs=run.text.pairs, trust_remote_code=run.trust_remote_code
+    )
+
+
+def _start(run: Run, teacher: Model | None, given: Model | None) -> Start:
+    if given is not None:
+        origin = f"The student starts from {given.where or 'the given model'}."
+        if given.where:
+            return Start(given.network, origin, lambda: _open(given.where, run, fresh=True)[0])
+        return Start(given.network, origin, partial(copy.deepcopy, given.network))
+    assert teacher is not None
+    network, inheritance = blueprint(run.student, teacher.network).build(teacher.network)
+    return Start(network, inheritance.sentence(), partial(again, network, inheritance.fresh))
+
+
+def _check_objective(objective: Objective, run: Run) -> None:
+    task = Task(kind=_kind(run))
+    for part in misfits(objective, task):
+        raise MismatchError(f"{part} does not serve --task {task.kind}", part.remedy)
+    if any(isinstance(part, NextSentence) for _, part in objective.weighted) and not run.text.pairs:
+        raise KnobError("'next-sentence' needs pairs of sentences", "add --text.pairs")
+
+
+def _lives(objective: Objective, run: Run) -> tuple[bool, list[str]]:
+    """Whether the teacher is asked at every step: because a person says so, or because no cache can keep it."""
+    whole = wants(objective) & (Want.LOGITS | Want.HIDDEN)
+    if not whole:
+        return run.teach.live and bool(wants(objective)), []
+    if run.teach.cache:
+        raise MismatchError(
+            f"the objective wants the teacher's {whole}, of which a cache keeps only the top",
+            "leave out --cache, or use --recipe truncated",
+        )
+    if run.teach.live:
+        return True, []
+    return True, [f"The objective wants the teacher's {whole}, too large to keep: it is asked at every step."]
+
+
+def _store(
+    run: Run, folder: Path, objective: Objective, prints: dict[str, str], vocabulary: int, writable: bool
+) -> Store:
+    """The answers kept so far, checked against what is asked; made anew where there are none."""
+    place = Path(run.teach.cache or folder / "teacher-answers")
+    if (place / "index.json").exists() or not writable:
+        store = open_store(place, write=writable)
+        check_kept(store, prints, vocabulary, wants(objective))
+    else:
+        heat = max((part.temperature for part in _cached_parts(objective)), default=1.0)
+        store = new_store(place, run, prints, vocabulary, wants(objective), heat)
+    for part in _cached_parts(objective):
+        part.fits(store.about.k, store.about.temperature)
+    return store
+
+
+def _cached_parts(objective: Objective) -> list[Truncated | DrawnTargets]:
+    return [part for weight, part in objective.weighted if weight and isinstance(part, Truncated | DrawnTargets)]
+
+
+def _rounds(run: Run, store: Store | None) -> int:
+    """A cache serves the masks it holds; a run that fills its own keeps one per epoch."""
+    if run.mask.rounds or store is None:
+        return run.mask.rounds
+    return kept_rounds(store) if run.teach.cache and kept_rounds(store) else ceil(run.train.epochs)
+
+
+def _teachers(ready: Ready, watcher: Watcher) -> tuple[Teacher, Teacher]:
+    """Who is asked while training, and who the students are compared with on the test split."""
+    taught: Teacher = NoTeacher()
+    if ready.teacher is not None:
+        hidden = wants(ready.objective) & Want.HIDDEN
+        taught = LiveTeacher(ready.teacher.network, LIVE | hidden, ready.words.task.vocabulary)
+    beside = Remembered(taught) if ready.teacher else taught
+    if ready.store is None:
+        watcher.at(ASKING, 1.0)
+        return (taught if ready.live else NoTeacher()), beside
+    fill(ready.store, taught, ready.words, ready.run.teach.batch_size, lambda done: watcher.at(ASKING, done), watcher)
+    return StoreTeacher(ready.store), beside
+
+
+def _cells(ready: Ready, teacher: Teacher, exam: TokenExam) -> list[Cell]:
+    """Each seed with and without the teacher: the same student, the same words in the same order."""
+    arms: list[tuple[str, str, Objective, Teacher]] = []
+    if ready.run.baseline and wants(ready.objective):
+        arms.append(("plain", "student without teacher", without_teacher(ready.words.task), NoTeacher()))
+    arms.append(("distilled", "student with teacher", ready.objective, teacher))
+    return [
+        Cell(
+            name=f"{name}-seed{seed}",
+            title=f"{title}, seed {seed}",
+            seed=seed,
+            build=ready.start.student,
+            tokenizer=ready.tokenizer,
+            task=ready.words.task,
+            objective=objective,
+            teacher=asked,
+            schedule=ready.run.train,
+            train=ready.words.splits["train"],
+            exam=exam,
+        )
+        for seed in range(ready.run.seed, ready.run.seed + ready.run.seeds)
+        for name, title, objective, asked in arms
+    ]
+
+
+def _stages(ready: Ready) -> list[Stage]:
+    """Costs in blocks × parameters through which they pass: a training step is three passes."""
+    big = passed(ready.teacher.network) if ready.teacher else 0.0
+    small = passed(ready.start.network)
+    blocks = {name: len(split) for name, split in ready.words.splits.items()}
+    train = ready.run.train
+    seen = blocks["train"] * train.epochs
+    each = small * (3 * seen + blocks["dev"] * train.epochs * train.evals_per_epoch + blocks["test"])
+    asked = big * (blocks["train"] * (ready.run.mask.rounds or 1) if ready.store else 0) + big * blocks["test"]
+    cells = _cells(ready, NoTeacher(), TokenExam(ready.words))
+    return [
+        Stage(ASKING, asked),
+        *(Stage(c.title, each + (big * seen if ready.live and "distilled" in c.name else 0.0)) for c in cells),
+        Stage(MEASURING, timing_cost(ready.run.measure, models=3)),
+    ]

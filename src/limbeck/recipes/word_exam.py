@@ -1,0 +1,74 @@
+"""How a language model is examined: every predicted token of a split, once, beside a teacher where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.core.trace import Batch, Trace
+from limbeck.core.want import Want
+from limbeck.data.tokens import Tokens, token_batches
+from limbeck.measure.quality import quality
+from limbeck.measure.tokens import Tally, tally
+from limbeck.recipes.cell import Answers
+from limbeck.recipes.words import Words
+
+BATCH = 32  # blocks
+
+
+class Remembered(Teacher):
+    """A teacher whose answers stay in memory: what it said of the test split serves every student."""
+
+    def __init__(self, teacher: Teacher) -> None:
+        self.teacher = teacher
+        self.has = teacher.has
+        self._said: dict[tuple[int, ...], Trace] = {}
+
+    def answer(self, batch: Batch) -> Trace:
+        key = tuple(batch.uids.tolist())
+        if key not in self._said:
+            self._said[key] = self.teacher.answer(batch)
+        return self._said[key]
+
+
+@dataclass(frozen=True)
+class TokenExam:
+    words: Words
+    teacher: Teacher = field(default_factory=NoTeacher)  # to compare with on the test split
+
+    @property
+    def dev(self) -> Tokens:
+        return self.words.splits["dev"]
+
+    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
+        return self.words.collator(rows)
+
+    def watched(self) -> dict[str, Callable[[Any], dict[str, float]]]:
+        return {"gauge": self._gauge}
+
+    def _gauge(self, model: PreTrainedModel) -> dict[str, float]:
+        found = scored(self.words, self._tally(model, "dev", NoTeacher()))
+        return {"loss": found["token_nll"], **found}
+
+    def test(self, model: PreTrainedModel) -> Answers:
+        found = self._tally(model, "test", self.teacher)
+        return Answers(found.uids, found.sums, scored(self.words, found), fidelity=found.fidelity)
+
+    def _tally(self, model: PreTrainedModel, split: str, teacher: Teacher) -> Tally:
+        asked = token_batches(self.words.splits[split], self.words.collator, BATCH)
+        return tally(model, asked, self.words.task.vocabulary, teacher)
+
+
+def scored(words: Words, found: Tally) -> dict[str, float]:
+    rows = np.ones(len(found.sums), dtype=bool)
+    return quality(words.task, found.sums, rows, rows)[0]
+
+
+def knows_words(teacher: Teacher) -> bool:
+    return bool(teacher.has & Want.LOGITS)

@@ -1,0 +1,148 @@
+"""Charts that set arms beside each other: standings, closeness to the teacher, calibration, paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from limbeck.core.record import Arm, Fidelity, Record
+from limbeck.report import dots, svg
+from limbeck.report import numbers as n
+from limbeck.report.charts import NARROW, WIDE, Figure, axis_title, scaled, tones, wide_range
+from limbeck.report.summary import Spread, by_quality, quality, spread, teacher_of
+from limbeck.report.units import units
+
+MANY = 5  # arms from which a list in order reads better than a cloud of marks
+
+Groups = list[tuple[str, list[svg.Bar]]]
+
+
+def standing(record: Record) -> Figure | None:
+    """The arms in order of their quality, where there are many."""
+    scored = [(arm, found) for arm in by_quality(record, record.arms) if (found := quality(arm, record.metric))]
+    if len(scored) < MANY:
+        return None
+    tone, metric, rows = tones(record), record.metric, []
+    for arm, found in scored:
+        told, drawn = n.score_with_sd(metric, found.mean, found.sd), scaled(metric, found)
+        rows.append(dots.Row(arm.title, drawn.mean, told, tone[arm.name], drawn.values, drawn.sd))
+    teacher = teacher_of(record)
+    level = scaled(metric, found).mean if teacher and (found := quality(teacher, metric)) else None
+    name = n.metric_name(metric)
+    told = f"{name} of every model, the best first: ".capitalize() + ", ".join(f"{r.label} {r.text}" for r in rows)
+    log = wide_range(metric, (row.value for row in rows))
+    draw = partial(dots.dots, rows, axis_title(metric), title=told, level=level, log=log)
+    caption = "The best first. "
+    caption += "Faint dots are single seeds. " if any(len(row.seeds) > 1 for row in rows) else "One seed each. "
+    caption += "The dashes are the teacher." if level is not None else ""
+    title = f"{name} of every model".capitalize()
+    return Figure(title, caption.strip(), draw(width=WIDE.width), draw(width=NARROW.width))
+
+
+def closeness(record: Record) -> Figure | None:
+    return _token_by_token(record) if record.task.of_tokens else _right_and_wrong(record)
+
+
+def _right_and_wrong(record: Record) -> Figure | None:
+    """How a student does where its teacher is right, and where it is wrong."""
+    groups = [*_where(record, "right"), *_where(record, "wrong")]
+    caption = f"A copy of the teacher would read 100{n.GAP}% and 0{n.GAP}%; what lies above 0 is the student’s own."
+    return _figure("Accuracy by whether the teacher is right", caption, groups)
+
+
+def _token_by_token(record: Record) -> Figure | None:
+    """How close a language model stays to its teacher's distributions."""
+    near = [arm for arm in record.arms if arm.role != "teacher"]
+    alike = _bars(record, near, lambda f: f.agreement, _percents)
+    apart = _bars(record, near, lambda f: f.divergence, _nats)
+    groups: Groups = [("Same word as the teacher, share of tokens", alike)] if alike else []
+    groups += _where(record, "right")
+    if apart:
+        # Nats have no natural end: the longest bar is the arm furthest away.
+        longest = max(bar.value for bar in apart) or 1.0
+        shares = [svg.Bar(bar.label, bar.value / longest, bar.text, bar.tone) for bar in apart]
+        groups.append(("KL(teacher ‖ student) per token: shorter is closer", shares))
+    caption = f"A copy of the teacher would read 100{n.GAP}%, 100{n.GAP}% and 0 nats."
+    return _figure("How close to the teacher, token by token", caption, groups)
+
+
+def _where(record: Record, which: str) -> Groups:
+    """The accuracy of the arms where the teacher is right, or wrong."""
+    near = [arm for arm in record.arms if arm.role != "teacher"]
+    group = _bars(record, near, lambda f: getattr(f, f"accuracy_teacher_{which}"), _percents)
+    counted = max(
+        (getattr(run.fidelity, f"teacher_{which}_rows") for arm in near for run in arm.runs if run.fidelity), default=0
+    )
+    over = f" ({n.plural(counted, units(record).answer)})" if counted else ""
+    return [(f"Where the teacher is {which}{over}", group)] if group else []
+
+
+def _percents(found: Spread) -> str:
+    return n.score_with_sd("accuracy", found.mean, found.sd)
+
+
+def _nats(found: Spread) -> str:
+    return f"{n.figure(found.mean)}{n.GAP}nats"
+
+
+def _bars(
+    record: Record, arms: Sequence[Arm], value: Callable[[Fidelity], float | None], write: Callable[[Spread], str]
+) -> list[svg.Bar]:
+    tone = tones(record)
+    found = [(arm, spread(arm, lambda run: value(run.fidelity) if run.fidelity else None)) for arm in arms]
+    return [svg.Bar(arm.title, values.mean, write(values), tone[arm.name]) for arm, values in found if values]
+
+
+def _figure(title: str, caption: str, groups: Groups) -> Figure | None:
+    if not groups:
+        return None
+    told = f"{title}. " + ". ".join(
+        f"{name}: " + ", ".join(f"{b.label} {b.text}" for b in group) for name, group in groups
+    )
+    draw = partial(svg.bars, groups, 1.0, title=told)
+    return Figure(title, caption, draw(width=WIDE.width), draw(width=NARROW.width))
+
+
+def calibration(record: Record) -> Figure | None:
+    metric = "token_ece" if record.task.of_tokens else "ece"
+    scored = [(arm, error) for arm in record.arms if (error := quality(arm, metric))]
+    if not scored:
+        return None
+    tone, title = tones(record), "Calibration"
+    group = [
+        svg.Bar(arm.title, error.mean, n.score_with_sd(metric, error.mean, error.sd), tone[arm.name])
+        for arm, error in scored
+    ]
+    told = "Expected calibration error: " + ", ".join(f"{bar.label} {bar.text}" for bar in group)
+    draw = partial(svg.bars, [("", group)], max(0.05, max(bar.value for bar in group)), title=told)
+    right = "right tokens" if record.task.of_tokens else "right answers"
+    caption = (
+        f"Expected calibration error: how far stated confidence lies from the share of {right}. Shorter is better."
+    )
+    return Figure(title, caption, draw(width=WIDE.width), draw(width=NARROW.width))
+
+
+def differences(record: Record) -> Figure | None:
+    """The comparisons, each with its interval; one that holds zero proves nothing."""
+    if not record.comparisons:
+        return None
+    tone, rows = tones(record), []
+    titles = {arm.name: arm.title for arm in record.arms}
+    first = record.comparisons[0]
+    for c in (c for c in record.comparisons if c.metric == first.metric):
+        factor = 100 if n.is_share(c.metric) else 1
+        told = n.difference(c.metric, c.difference)
+        name = f"{titles.get(c.better, c.better)} − {titles.get(c.than, c.than)}"
+        middle, low, high = (factor * v for v in (c.difference, c.low, c.high))
+        rows.append(svg.Interval(name, middle, low, high, told, tone.get(c.better, "student")))
+    unit = "points of " if n.is_share(first.metric) else ""
+    told = "; ".join(f"{row.label}: {row.text}, from {row.low:.2f} to {row.high:.2f}" for row in rows)
+    draw = partial(svg.intervals, rows, f"{unit}{n.metric_name(first.metric)}", title=f"Paired differences. {told}")
+    caption = (
+        f"Paired difference on {n.plural(first.rows, f'test {units(record).row}')}, {n.plural(first.seeds, 'seed')}, "
+        f"with its {n.percent(first.confidence, 0)} interval. An interval that holds 0 proves nothing."
+    )
+    if n.lower_is_better(first.metric):
+        caption += f" Lower {n.metric_name(first.metric)} is better: left of 0, the first one wins."
+    title = "Did distillation help?" if record.kind == "distill" else "Paired differences"
+    return Figure(title, caption, draw(width=WIDE.width), draw(width=NARROW.width))

@@ -1,0 +1,86 @@
+"""A DistilBERT cut from a BERT: some of its layers, its embeddings and its head; no segments, no pooler.
+
+Segments are dropped as DistilBERT's code drops them: the embedding of segment 0, which BERT adds to every token of a
+single text, is lost, and training makes up for it. What is copied is bit-identical.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from limbeck.core.errors import KnobError, ModelError
+from limbeck.students.shrink import Inheritance
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_LAYER = {
+    "attention.q_lin": "attention.self.query",
+    "attention.k_lin": "attention.self.key",
+    "attention.v_lin": "attention.self.value",
+    "attention.out_lin": "attention.output.dense",
+    "sa_layer_norm": "attention.output.LayerNorm",
+    "ffn.lin1": "intermediate.dense",
+    "ffn.lin2": "output.dense",
+    "output_layer_norm": "output.LayerNorm",
+}
+_HEAD = {
+    "vocab_transform.weight": "cls.predictions.transform.dense.weight",
+    "vocab_transform.bias": "cls.predictions.transform.dense.bias",
+    "vocab_layer_norm.weight": "cls.predictions.transform.LayerNorm.weight",
+    "vocab_layer_norm.bias": "cls.predictions.transform.LayerNorm.bias",
+    "vocab_projector.weight": "cls.predictions.decoder.weight",
+    "vocab_projector.bias": "cls.predictions.bias",
+}
+
+
+@torch.no_grad()
+def to_distilbert(teacher: PreTrainedModel, kept: list[int], narrow: bool) -> tuple[PreTrainedModel, Inheritance]:
+    """A DistilBertForMaskedLM whose layer i is the teacher's layer kept[i]."""
+    from transformers import DistilBertConfig, DistilBertForMaskedLM
+
+    if teacher.config.model_type != "bert" or not hasattr(teacher, "cls"):
+        raise ModelError(
+            f"a DistilBERT is cut from a BERT with a masked language-model head, not from {type(teacher).__name__}",
+            "set --student.family same",
+        )
+    if narrow:
+        raise KnobError("a DistilBERT has the teacher's width", "shrink layers only, or set --student.family same")
+    shape = teacher.config
+    config = DistilBertConfig(
+        vocab_size=shape.vocab_size,
+        max_position_embeddings=shape.max_position_embeddings,
+        n_layers=len(kept),
+        n_heads=shape.num_attention_heads,
+        dim=shape.hidden_size,
+        hidden_dim=shape.intermediate_size,
+        dropout=shape.hidden_dropout_prob,
+        attention_dropout=shape.attention_probs_dropout_prob,
+        activation=shape.hidden_act,
+        initializer_range=shape.initializer_range,
+        pad_token_id=shape.pad_token_id,
+    )
+    with torch.device(teacher.device):
+        student = DistilBertForMaskedLM._from_config(config, dtype=teacher.dtype).eval()
+    origins = _origins(kept)
+    weights = teacher.state_dict()
+    student.load_state_dict({name: weights[origin] for name, origin in origins.items()}, strict=False)
+    left = ["bert.embeddings.token_type_embeddings.weight"]
+    return student, Inheritance(layers=kept, whole=len(origins), dropped=left)
+
+
+def _origins(kept: list[int]) -> dict[str, str]:
+    """Student tensor → teacher tensor."""
+    names = {
+        f"distilbert.embeddings.{part}": f"bert.embeddings.{part}"
+        for part in ("word_embeddings.weight", "position_embeddings.weight", "LayerNorm.weight", "LayerNorm.bias")
+    }
+    for place, layer in enumerate(kept):
+        for ours, theirs in _LAYER.items():
+            for kind in ("weight", "bias"):
+                names[f"distilbert.transformer.layer.{place}.{ours}.{kind}"] = (
+                    f"bert.encoder.layer.{layer}.{theirs}.{kind}"
+                )
+    return names | _HEAD

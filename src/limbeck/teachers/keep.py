@@ -1,0 +1,47 @@
+"""Asking a live language model and keeping the top of its answers, or draws from them, in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from limbeck.core.teacher import Teacher
+from limbeck.core.top import Drawn, Top
+from limbeck.core.trace import Batch, Projection
+from limbeck.math.chunked import chunk_size
+from limbeck.math.truncated import draw, top_of
+from limbeck.teachers.store import About, Store
+
+
+def keep(store: Store, teacher: Teacher, batches: Iterable[Batch], on_blocks: Callable[[int], None]) -> None:
+    """Asks about every batch; an answer is on disk before the next question. `on_blocks` hears how many there are."""
+    done = 0
+    for batch in batches:
+        counts = batch.counted.sum(1).cpu().numpy()
+        store.add(batch.uids.cpu().numpy(), counts, kept_of(teacher.answer(batch).tokens, store.about, batch.uids))
+        done += len(counts)
+        on_blocks(done)
+
+
+@torch.inference_mode()
+def kept_of(answers: Projection, about: About, uids: Tensor) -> Top | Drawn:
+    """What the store keeps of these answers, worked out a few tokens at a time."""
+    size = chunk_size(answers.vocabulary)
+    parts = [slice(start, start + size) for start in range(0, len(answers), size)]
+    if about.kind == "top":
+        return _joined([top_of(answers.logits(part), about.k, about.temperature) for part in parts], about)
+    # Seeded by the question: asked again after a crash, it is answered alike.
+    generator = torch.Generator(answers.features.device).manual_seed(int(uids.sum()) % 2**63)
+    found = [draw(answers.logits(part), about.k, about.temperature, generator) for part in parts]
+    most = max((one.ids.shape[1] for one in found), default=0)
+    wide = [torch.nn.functional.pad(x, (0, most - x.shape[1])) for one in found for x in (one.ids, one.weights)]
+    return Drawn(torch.cat(wide[::2]).cpu(), torch.cat(wide[1::2]).cpu(), about.temperature)
+
+
+def _joined(tops: list[Top], about: About) -> Top:
+    def column(name: str) -> Tensor:
+        return torch.cat([getattr(top, name) for top in tops]).cpu()
+
+    return Top(column("ids"), column("log_p"), column("log_sum"), column("softened"), about.temperature)
