@@ -1,7 +1,23 @@
-"""Tiny real tokenizers for running text: WordPiece with [CLS] … [SEP], and byte-level BPE with chats and pad = eos."""
+"""Tiny real things for running text: tokenizers (WordPiece with [CLS] … [SEP], byte-level BPE with chats and pad = eos),
+language models and texts."""
 
+import random
+from pathlib import Path
+
+import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import BertTokenizerFast, PreTrainedTokenizerFast
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForPreTraining,
+    BertModel,
+    BertTokenizerFast,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
+)
+
+from tiny import BAD, FILLER, GOOD, VOCABULARY
 
 WORDS = "the a film plot story play under stand is was very and with good bad".split()
 PIECES = ["##ing", "##ed", "##er", "##stand", "##able", "##s", ".", ",", "=", "!"]
@@ -38,3 +54,41 @@ def byte_level(template=CHATML, bos=False):
     )
     made.chat_template = template
     return made
+
+
+def save(model, tokenizer, folder) -> Path:
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def make_masked(layers=2, hidden=16, seed=0, heads=True, pairs=False, **config):
+    """A BERT over the words of tiny.py: with its head for masked words, with one for next sentences too, or bare."""
+    torch.manual_seed(seed)
+    shape = BertConfig(
+        **dict(vocab_size=len(VOCABULARY), hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=2)
+        | dict(intermediate_size=2 * hidden, max_position_embeddings=64)
+        | config
+    )
+    kind = (BertForPreTraining if pairs else BertForMaskedLM) if heads else BertModel
+    return kind(shape).eval()
+
+
+def make_causal(tokenizer, layers=2, hidden=16, seed=0, padding=0):
+    """A GPT-2 for `tokenizer`, with so many rows of padding behind its last token."""
+    torch.manual_seed(seed)
+    end = tokenizer.eos_token_id
+    rows = len(tokenizer) + padding
+    shape = dict(n_embd=hidden, n_layer=layers, n_head=2, n_positions=128, bos_token_id=end, eos_token_id=end)
+    return GPT2LMHeadModel(GPT2Config(vocab_size=rows, **shape)).eval()
+
+
+def make_text(documents=60, seed=0) -> list[str]:
+    """Documents of several lines in the words of tiny.py, in which a noun decides the next adjective."""
+    draw = random.Random(seed)
+    lines = [
+        [f"the {noun} is {draw.choice((GOOD if place % 2 else BAD)[:3])} and {draw.choice(FILLER)}" for noun in nouns]
+        for place in range(documents)
+        for nouns in [draw.choices(["film", "movie", "plot", "story"], k=draw.randint(2, 6))]
+    ]
+    return ["\n".join(document) for document in lines]

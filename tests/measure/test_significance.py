@@ -173,7 +173,7 @@ def test_a_lower_error_is_a_gain() -> None:
     _, b, labels, labelled = arms(NUMBER, 2000, 2)
     found = compare(NUMBER, "mse", "distilled", "plain", [labels] * 2, b, labels, labelled, rounds=500)
     assert found.difference < 0
-    assert found.sentence.startswith("Distillation helped by −1.0")
+    assert found.sentence.startswith("Distillation helped: −1.0")
     assert "in mean squared error (95% interval −" in found.sentence
 
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from limbeck import math
-from limbeck.objectives.loss import loss
 from limbeck.core.task import Task
 from limbeck.core.trace import Batch, Trace
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
+from limbeck.objectives.loss import loss
 
 V = torch.tensor([[2.0, 1.0, 0.1]], dtype=torch.float64)
 Z = torch.tensor([[1.0, 1.5, 0.0]], dtype=torch.float64)

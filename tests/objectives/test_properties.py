@@ -6,11 +6,11 @@ import torch
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
 from limbeck.core.objective import Blend, misfits, wants
-from limbeck.objectives.loss import loss
 from limbeck.core.task import Task
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
+from limbeck.objectives.loss import loss
 
 TASKS = {
     "classify": Task(kind="classify", labels=("a", "b", "c")),

@@ -29,9 +29,8 @@ def values(field) -> st.SearchStrategy:
         return st.booleans()
     if kind is str:
         return TEXT
-    limits = {
-        side: getattr(limit, side) for limit in field.metadata for side in ("gt", "ge", "lt", "le") if hasattr(limit, side)
-    }
+    sides = ("gt", "ge", "lt", "le")
+    limits = {side: getattr(limit, side) for limit in field.metadata for side in sides if hasattr(limit, side)}
     low, high = limits.get("gt", limits.get("ge", 0)), limits.get("lt", limits.get("le", 10_000))
     if kind is int:
         return st.integers(low, high)

@@ -21,11 +21,11 @@ class BenchKnobs(Settings):
 
 @with_knobs(BenchKnobs)
 def bench(
-    models: Annotated[list[str], typer.Argument(help="folders of saved classifiers")],
+    models: Annotated[list[str], typer.Argument(help="folders of saved classifiers or language models")],
     out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and report.html")] = None,
     knobs: dict[str, Any] | None = None,
 ) -> None:
-    """Measure latency, throughput, memory and size of saved classifiers, each alone in a process of its own.
+    """Measure latency, throughput, memory and size of saved models, each alone in a process of its own.
 
     limbeck bench teacher runs/small/student --data reviews.csv
     """

@@ -51,22 +51,28 @@ def projects(model: Any, batch: Batch) -> bool:
     """Whether the model's logits are its output projection and nothing more. Tried once, on a few tokens.
 
     Numbers are planted where the projection's output would be: they must come out as they are, not scaled or capped."""
-    import torch
-
     if model not in _PLAIN:
-        head = model.get_output_embeddings()
-        few = {name: tensor[:1, :4] for name, tensor in batch.inputs.items()}
         modes = [(module, module.training) for module in model.modules()]
         model.eval()
-        kept: list[Tensor] = []
-        if isinstance(head, torch.nn.Linear):
-            planted = torch.linspace(-99, 99, head.out_features, device=head.weight.device, dtype=head.weight.dtype)
-            with torch.no_grad(), _without_projection(head, kept, planted):
-                outputs = model(**few, **_options(model, Want.LOGITS))
-        _PLAIN[model] = bool(kept) and torch.equal(_logits(outputs), planted.expand_as(_logits(outputs)))
-        for module, training in modes:
-            module.training = training
+        try:
+            _PLAIN[model] = _passes_planted(model, {name: tensor[:1, :4] for name, tensor in batch.inputs.items()})
+        finally:
+            for module, training in modes:
+                module.training = training
     return _PLAIN[model]
+
+
+def _passes_planted(model: Any, inputs: dict[str, Tensor]) -> bool:
+    import torch
+
+    head = model.get_output_embeddings()
+    if not isinstance(head, torch.nn.Linear):
+        return False
+    kept: list[Tensor] = []
+    planted = torch.linspace(-99, 99, head.out_features, device=head.weight.device, dtype=head.weight.dtype)
+    with torch.no_grad(), _without_projection(head, kept, planted):
+        found = _logits(model(**inputs, **_options(model, Want.LOGITS)))
+    return bool(kept) and torch.equal(found, planted.expand_as(found))
 
 
 def _logits(outputs: Any) -> Tensor:
@@ -90,11 +96,14 @@ def _without_projection(head: nn.Module, kept: list[Tensor], planted: Tensor | N
         out = features.new_empty(0) if planted is None else planted
         return out.expand(*features.shape[:-1], -1)
 
+    before = vars(head).get("forward")  # of hooks that replace it, as accelerate's do
     head.forward = keep
     try:
         yield
     finally:
         del head.forward
+        if before is not None:
+            head.forward = before
 
 
 @contextmanager

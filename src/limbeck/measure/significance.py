@@ -115,13 +115,13 @@ def _sentence(found: Comparison, metric: Metric) -> str:
     verdict = "gain" if gain_low > 0 else "loss" if gain_high < 0 else "none"
     if (found.better, found.than) == ("distilled", "plain"):
         opening = {
-            "gain": "Distillation helped by",
+            "gain": f"Distillation helped{' by' if metric.higher_is_better else ':'}",
             "loss": "Distillation hurt:",
             "none": "Distillation made no difference that this test can see:",
         }[verdict]
     else:
         opening = {
-            "gain": f"“{found.better}” does better than “{found.than}” by",
+            "gain": f"“{found.better}” does better than “{found.than}”{' by' if metric.higher_is_better else ':'}",
             "loss": f"“{found.better}” does worse than “{found.than}”:",
             "none": f"“{found.better}” and “{found.than}” do not differ as far as this test can see:",
         }[verdict]

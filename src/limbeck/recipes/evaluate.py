@@ -27,7 +27,7 @@ from limbeck.recipes.prepare import Model, kind_of
 from limbeck.recipes.tell import describe, measure_speed, now
 from limbeck.recipes.word_exam import Remembered, TokenExam
 from limbeck.recipes.words import ask_words
-from limbeck.students.open import fingerprint, open_classifier, open_language_model, shape_of
+from limbeck.students.open import fingerprint, open_classifier, open_language_model, open_saved, shape_of
 from limbeck.students.vocabulary import own_words, shared_words
 from limbeck.teachers.live import LiveTeacher
 
@@ -84,7 +84,7 @@ def bench(
     """Size, latency, throughput and memory of each model on the same texts, one process at a time."""
     watcher = watcher or Silent()
     watcher.plan([Stage(TIMING, 1.0)])
-    opened = {where: open_classifier(where, trust_remote_code=trust_remote_code)[0] for where in models}
+    opened = {where: open_saved(where, trust_remote_code=trust_remote_code)[0] for where in models}
     speeds = measure_speed({where: Path(where) for where in models}, texts, settings, max_length, watcher, TIMING)
     arms = [
         Arm(

@@ -12,6 +12,7 @@ from limbeck.core.card import METHODS, card_of
 from limbeck.core.objective import Objective, wants
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Arm, Citation, Comparison, Record, SeedResult, Speed
+from limbeck.core.task import TokenKind
 from limbeck.measure.machine import machine
 from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
@@ -76,7 +77,8 @@ def tell_words(found: WordFindings, watcher: Watcher, stage: str) -> Record:
 
 
 def _arm(found: WordFindings, name: str, home: Path, speed: Speed | None) -> Arm:
-    network, _ = open_language_model(home, found.words.task.kind)
+    kind: TokenKind = found.run.data.task  # type: ignore[assignment]
+    network, _ = open_language_model(home, kind)
     shape = describe(network)
     if name == "teacher":
         assert found.teacher is not None

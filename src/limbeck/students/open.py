@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import MismatchError, ModelError
-from limbeck.core.task import Kind, Task
+from limbeck.core.task import Task, TokenKind
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
 from limbeck.students.folder import find_folder
 from limbeck.students.sizes import shape_of
@@ -23,6 +23,7 @@ __all__ = [
     "open_classifier",
     "open_encoder",
     "open_language_model",
+    "open_saved",
     "quiet",
     "shape_of",
     "tokenizer_fingerprint",
@@ -79,7 +80,7 @@ def open_encoder(
 
 
 def open_language_model(
-    where: str | Path, kind: Kind, *, fresh: bool = False, pairs: bool = False, trust_remote_code: bool = False
+    where: str | Path, kind: TokenKind, *, fresh: bool = False, pairs: bool = False, trust_remote_code: bool = False
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A masked or causal language model and its tokenizer, in float32 and eval mode.
 
@@ -101,6 +102,19 @@ def open_language_model(
     if pairs and not hasattr(model.config, "type_vocab_size"):
         raise ModelError(f"{where} knows no sentence pairs", "use a BERT, or leave out --text.pairs")
     return model, tokenizer
+
+
+def open_saved(
+    where: str | Path, *, trust_remote_code: bool = False
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A classifier or a language model, whichever the folder says it is."""
+    with quiet(), _explained(where):
+        saved = (_config(find_folder(where), trust_remote_code).architectures or [""])[0]
+    endings: dict[TokenKind, tuple[str, ...]] = {"mask-fill": ("MaskedLM",), "generate": ("CausalLM", "LMHeadModel")}
+    for kind, ends in endings.items():
+        if saved.endswith(ends):
+            return open_language_model(where, kind, trust_remote_code=trust_remote_code)
+    return open_classifier(where, trust_remote_code=trust_remote_code)
 
 
 @contextmanager

@@ -1,0 +1,247 @@
+"""A forward pass as a Trace: every architecture's logits, without its projection where that is all they are."""
+
+import copy
+import gc
+
+import pytest
+import torch
+from transformers import (
+    AlbertConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    BertConfig,
+    BertForPreTraining,
+    DebertaV2Config,
+    DistilBertConfig,
+    ElectraConfig,
+    Gemma2Config,
+    GPT2Config,
+    GraniteConfig,
+    LlamaConfig,
+    MobileBertConfig,
+    ModernBertConfig,
+    MPNetConfig,
+    OPTConfig,
+    RobertaConfig,
+)
+
+from limbeck.core import show as module
+from limbeck.core.show import projects, show
+from limbeck.core.task import Task
+from limbeck.core.trace import Batch
+from limbeck.core.want import Want
+
+WORDS = 50
+SHAPE = dict(vocab_size=WORDS, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24)
+BASE = SHAPE | dict(max_position_embeddings=32, pad_token_id=0)
+ENDS = dict(bos_token_id=1, eos_token_id=2)
+MASKED = {
+    "bert": BertConfig(**BASE),
+    "roberta": RobertaConfig(**BASE),
+    "modernbert": ModernBertConfig(**BASE, **ENDS, cls_token_id=1, sep_token_id=2),
+    "distilbert": DistilBertConfig(vocab_size=WORDS, dim=16, n_layers=2, n_heads=2, hidden_dim=24),
+    "electra": ElectraConfig(**BASE, embedding_size=8),
+    "albert": AlbertConfig(**BASE, embedding_size=8),
+    "mpnet": MPNetConfig(**BASE),
+    "deberta-v2": DebertaV2Config(**BASE),
+    "mobilebert": MobileBertConfig(**SHAPE, embedding_size=8, intra_bottleneck_size=16),
+}
+CAUSAL = {
+    "gpt2": GPT2Config(vocab_size=WORDS, n_embd=16, n_layer=2, n_head=2, **ENDS),
+    "llama": LlamaConfig(**BASE, **ENDS),
+    "gemma2": Gemma2Config(**BASE, **ENDS, head_dim=8, num_key_value_heads=2),
+    "granite": GraniteConfig(**BASE, **ENDS, logits_scaling=2.0),
+    "opt": OPTConfig(vocab_size=WORDS, hidden_size=16, ffn_dim=24, num_hidden_layers=2, num_attention_heads=2),
+}
+WHOLE = {"mobilebert", "gemma2", "granite"}  # two weights, a soft cap, a scale: more than one product
+
+
+def build(name):
+    torch.manual_seed(0)
+    auto = AutoModelForMaskedLM if name in MASKED else AutoModelForCausalLM
+    return auto.from_config((MASKED | CAUSAL)[name]).eval()
+
+
+def batch_for(name="bert", seed=0, **more):
+    draw = torch.Generator().manual_seed(seed)
+    ids = torch.randint(5, WORDS, (3, 9), generator=draw)
+    asked = torch.rand(3, 9, generator=draw) > 0.5
+    here = torch.ones_like(ids)
+    here[1, 6:] = 0
+    asked &= here.bool()
+    kind = "mask-fill" if name in MASKED else "generate"
+    inputs = {"input_ids": ids, "attention_mask": here}
+    return Batch(Task(kind=kind, vocabulary=WORDS), torch.arange(3), ids, asked, inputs, asked=asked, **more)
+
+
+@pytest.mark.parametrize("name", [*MASKED, *CAUSAL])
+def test_the_logits_of_every_architecture(name):
+    model, batch = build(name), batch_for(name)
+    runs = []
+    head = model.get_output_embeddings()
+    hook = head.register_forward_hook(lambda module, given, out: runs.append(out.shape[-1]))
+    found = show(model, batch, Want.LOGITS | Want.HIDDEN)
+    multiplied = [width for width in runs[1:] if width]  # the first time is the trial
+    hook.remove()
+    outputs = model(**batch.inputs, output_hidden_states=True)
+    assert torch.allclose(found.tokens.logits(), outputs.logits[batch.asked], atol=1e-6)
+    assert len(found.hidden) == len(outputs.hidden_states) == 3
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found.hidden, outputs.hidden_states, strict=True))
+    assert projects(model, batch) == (name not in WHOLE)
+    if name not in WHOLE:
+        assert not multiplied, "the projection was run"
+        assert found.tokens.weight is head.weight or torch.equal(found.tokens.weight, head.weight)
+        assert found.tokens.features.shape == (int(batch.asked.sum()), head.in_features)
+    assert not found.logits.numel()
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "gemma2"])
+def test_a_vocabulary_is_cut(name):
+    model, batch = build(name), batch_for(name)
+    found = show(model, batch, vocabulary=41).tokens
+    assert found.vocabulary == 41
+    assert torch.allclose(found.logits(), model(**batch.inputs).logits[batch.asked][:, :41], atol=1e-6)
+    assert not show(model, batch, vocabulary=41).hidden
+
+
+@pytest.mark.parametrize("name", ["bert", "mobilebert", "gpt2"])
+def test_modules_stay_in_the_mode_they_were_in(name):
+    model, batch = build(name).train(), batch_for(name)
+    frozen = model.get_input_embeddings().eval()
+    show(model, batch)
+    assert [module for module in model.modules() if not module.training] == [frozen]
+
+
+def test_dropout_is_on_while_training():
+    model, batch = build("bert").train(), batch_for()
+    assert not torch.equal(show(model, batch).tokens.features, show(model, batch).tokens.features)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("tried", [True, False])
+def test_a_model_that_raises_is_left_as_it_was(training, tried):
+    model, batch = build("bert"), batch_for()
+    head = model.get_output_embeddings()
+    if tried:
+        show(model, batch)
+    model.train(training)
+
+    def fail(*_):
+        raise RuntimeError("out of memory")
+
+    # One fails before its projection, the other after it.
+    for part in (model.base_model.encoder, model):
+        hook = part.register_forward_hook(fail)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            show(model, batch)
+        hook.remove()
+        assert "forward" not in vars(head)
+        assert all(module.training == training for module in model.modules())
+    model.eval()
+    assert torch.allclose(
+        show(model, batch).tokens.logits(), model(**batch.inputs).logits[batch.asked], atol=1e-6
+    )
+
+
+def test_a_forward_that_someone_put_on_the_head_comes_back():
+    """As hooks of accelerate do."""
+    model, batch = build("bert"), batch_for()
+    head = model.get_output_embeddings()
+    own = head.forward
+    head.forward = lambda features: own(features)
+    theirs = head.forward
+    show(model, batch)
+    assert head.forward is theirs
+
+
+def test_models_of_one_class_are_judged_one_by_one():
+    scaled, plain = build("granite"), AutoModelForCausalLM.from_config(GraniteConfig(**BASE, **ENDS, logits_scaling=1))
+    batch = batch_for("granite")
+    plain.eval()
+    for _ in range(2):
+        assert not projects(scaled, batch)
+        assert projects(plain, batch)
+    for model in (scaled, plain):
+        reference = model(**batch.inputs).logits[batch.asked]
+        assert torch.allclose(show(model, batch).tokens.logits(), reference, atol=1e-6)
+
+
+def test_two_models_at_work_in_turn_do_not_mix():
+    a, b, batch = build("bert"), build("bert"), batch_for()
+    with torch.no_grad():
+        b.get_output_embeddings().weight.mul_(2)
+    one, two, again = (show(model, batch).tokens.logits() for model in (a, b, a))
+    assert torch.equal(one, again)
+    assert not torch.allclose(one, two)
+
+
+def test_what_is_known_of_a_model_goes_with_it():
+    model, batch = build("bert"), batch_for()
+    known = len(module._PLAIN)
+    show(model, batch)
+    assert len(module._PLAIN) == known + 1
+    del model
+    gc.collect()
+    assert len(module._PLAIN) <= known
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_gradients_are_those_of_the_whole(name, tied):
+    torch.manual_seed(0)
+    config = copy.deepcopy((MASKED | CAUSAL)[name])
+    config.tie_word_embeddings = tied
+    auto = AutoModelForMaskedLM if name == "bert" else AutoModelForCausalLM
+    model, batch = auto.from_config(config).eval(), batch_for(name)
+    assert (model.get_output_embeddings().weight is model.get_input_embeddings().weight) == tied
+
+    def gradients(logits):
+        model.zero_grad()
+        logits.logsumexp(-1).sum().backward()
+        return {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
+
+    whole = gradients(model(**batch.inputs).logits[batch.asked])
+    found = gradients(show(model, batch).tokens.logits())
+    cut = gradients(show(model, batch, vocabulary=WORDS).tokens.logits())
+    assert whole.keys() == found.keys() == cut.keys()
+    for name in whole:
+        assert torch.allclose(whole[name], found[name], atol=1e-6), name
+        assert torch.allclose(whole[name], cut[name], atol=1e-6), name
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("name", ["bert", "llama", "gemma2"])
+def test_other_precisions(name, dtype):
+    model, batch = build(name).to(dtype), batch_for(name)
+    assert projects(model, batch) == (name not in WHOLE)
+    found = show(model, batch).tokens.logits()
+    assert found.dtype == dtype
+    assert torch.allclose(found, model(**batch.inputs).logits[batch.asked], rtol=2e-2 if dtype == torch.bfloat16 else 0)
+
+
+def test_a_batch_that_asks_about_nothing():
+    model, batch = build("bert"), batch_for()
+    nothing = Batch(batch.task, batch.uids, batch.labels, batch.labelled, batch.inputs, asked=torch.zeros_like(batch.asked))
+    assert show(model, nothing).tokens.logits().shape == (0, WORDS)
+
+
+def test_next_sentences_have_logits_of_their_own():
+    torch.manual_seed(0)
+    model = BertForPreTraining(MASKED["bert"]).eval()
+    batch = batch_for(follows=torch.tensor([0, 1, 0]))
+    found, outputs = show(model, batch), model(**batch.inputs)
+    assert projects(model, batch)
+    assert torch.equal(found.logits, outputs.seq_relationship_logits)
+    assert torch.allclose(found.tokens.logits(), outputs.prediction_logits[batch.asked], atol=1e-6)
+
+
+def test_a_task_about_texts_has_plain_logits(tokenizer):
+    from tiny import make_classifier
+
+    model = make_classifier(layers=1, hidden=16)
+    inputs = dict(tokenizer("the film is good", return_tensors="pt"))
+    row = torch.zeros(1, dtype=torch.int64)
+    batch = Batch(Task(kind="classify", labels=("a", "b")), row, row, row.bool(), inputs)
+    found = show(model, batch)
+    assert torch.equal(found.logits, model(**inputs).logits)
+    assert not found.tokens.features.numel()
