@@ -36,8 +36,9 @@ format: setup  ## put the code into shape
 wheel: setup  ## build the package into dist/
 	$(BIN)/python -m build --wheel
 
-benchmarks: setup  ## every benchmark, one after the other; about an hour on two idle cores
-	for name in startup cached_epoch textbrewer rotten_tomatoes sst2; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+benchmarks: setup  ## every benchmark, one after the other; some hours on two idle cores
+	for name in startup cached_epoch textbrewer rotten_tomatoes sst2 \
+	  store chunked cached_words imdb_words wikitext_words; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python docs/make.py
 
 docs: setup  ## the pages that follow from the code and the Records

@@ -190,7 +190,7 @@ def make_distiller(
     folder: Path,
 ) -> Distiller:
     """Limbeck's own loop, without measuring on dev and without checkpoints."""
-    from limbeck.data.encode import encode
+    from limbeck.data.encode import Collator, encode
     from limbeck.recipes.cell import scorer
     from limbeck.train.trainer import Distiller
 
@@ -202,7 +202,7 @@ def make_distiller(
         schedule=schedule.but(patience=0),
         train=train,
         dev=encode(corpus.dev.take(range(8)), tokenizer, MAX_LENGTH),
-        tokenizer=tokenizer,
+        collate=Collator(tokenizer, corpus.task),
         folder=folder,
         seed=SEED,
         score=scorer(corpus.task),

@@ -8,19 +8,28 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from truncated_page import page as truncated_page
+from truncated_page import picture as truncated_picture
+from truncated_page import told
 
 from limbeck.core.card import METHODS
 from limbeck.core.files import write_text
 from limbeck.core.knob import Settings
 from limbeck.core.record import Record
 from limbeck.recipes import RECIPES
-from limbeck.recipes.run import Run, TrainRun
+from limbeck.recipes.run import CacheRun, Run, TrainRun
 from limbeck.report.card import markdown_table
 
 HOME = Path(__file__).resolve().parent.parent
 RESULTS = HOME / "benchmarks" / "results"
+VERBS: dict[str, type[Settings]] = {"distill": Run, "train": TrainRun, "cache": CacheRun}
+TRUNCATED = "imdb_words"  # the Record of docs/truncated.md
+OF_WORDS = ("cached_words", "chunked", "store")  # benchmarks with a table of their own
+DEFAULT = "tail-50"  # of many students, the one whose comparisons the README tells
+_OF = re.compile(r"(?P<what>.+)_(?P<source>[^_]+_k\d+)")  # bytes_per_token_bert_k50
 MARKED = re.compile(r"(<!-- (?P<name>[\w-]+): made by docs/make.py -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -46,7 +55,7 @@ def methods_page() -> str:
 
 def knobs_page() -> str:
     lines = ["# Knobs", "", "Every knob is a flag (`--student.layers 4`) and a line in a run file. Made from the code."]
-    for verb, schema in (("distill", Run), ("train", TrainRun)):
+    for verb, schema in VERBS.items():
         lines += ["", f"## limbeck {verb}", "", *knob_table(schema, "")]
         for name, field in schema.model_fields.items():
             if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
@@ -70,24 +79,53 @@ def _knob_rows(schema: type[Settings], prefix: str) -> Iterator[str]:
 
 
 def results(name: str) -> str:
-    """A marked part of the README, from the Record of the same name, or from those of all benchmarks."""
+    """A marked part of the README, from the Record of the same name, or from those of several benchmarks."""
+    found = sorted(path.stem for path in RESULTS.glob("*.json"))
     if name == "benchmarks":
-        return limits_table()
-    record = Record.load(RESULTS / f"{name}.json")
-    sentences = "\n\n".join(comparison.sentence for comparison in record.comparisons)
-    return f"{markdown_table([record])}\n\n{sentences}\n"
+        return limits_table(stem for stem in found if stem not in OF_WORDS)
+    if name == "word-benchmarks":
+        return limits_table(stem for stem in found if stem in OF_WORDS)
+    if name not in found:
+        return f"Not measured yet; `benchmarks/{name}.py` does.\n"
+    return measured(Record.load(RESULTS / f"{name}.json"))
 
 
-def limits_table() -> str:
-    """The figures that a benchmark holds to a limit."""
+def measured(record: Record) -> str:
+    """The arms and what their comparison says; of many comparisons those of the default, by the main metric."""
+    default = [c for c in record.comparisons if c.better == DEFAULT and c.metric == record.metric]
+    sentences = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
+    more = (
+        "\n\nAll of it, with a picture: [docs/truncated.md](docs/truncated.md).\n" if record.name == TRUNCATED else "\n"
+    )
+    return f"{markdown_table([record])}\n\n{sentences}{more}"
+
+
+def limits_table(names: Iterable[str]) -> str:
+    """The figures that a benchmark holds to a limit; those of one kind under one limit share a line."""
     lines = ["| what | measured | limit | command |", "|---|---:|---:|---|"]
-    for path in sorted(RESULTS.glob("*.json")):
-        record = Record.load(path)
-        for figure, value in record.figures.items():
-            if f"{figure}_limit" in record.figures:
-                what, limit = figure.replace("_", " "), record.figures[f"{figure}_limit"]
-                lines.append(f"| {what} | {value:.2f} | {limit:g} | `benchmarks/{record.name}.py` |")
-    return "\n".join(lines) + "\n"
+    for record in (Record.load(RESULTS / f"{name}.json") for name in names):
+        for (what, limit), values in limited(record).items():
+            sources = ", ".join(source.replace("_", " ") for source in values if source)
+            shown = what.replace("_", " ") + (f" ({sources})" if sources else "")
+            ends = dict.fromkeys(map(short, (min(values.values()), max(values.values()))))
+            lines.append(f"| {shown} | {' to '.join(ends)} | {limit:g} | `benchmarks/{record.name}.py` |")
+    return "\n".join(lines if len(lines) > 2 else ["Not measured yet; `make benchmarks` does."]) + "\n"
+
+
+def short(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.01 or value == 0 else f"{value:.1e}"
+
+
+def limited(record: Record) -> dict[tuple[str, float], dict[str, float]]:
+    """(what is measured, its limit) → of what → the figure."""
+    found: dict[tuple[str, float], dict[str, float]] = {}
+    for figure, value in record.figures.items():
+        limit = record.figures.get(f"{figure}_limit")
+        if limit is not None:
+            parts = _OF.fullmatch(figure)
+            what, source = (parts["what"], parts["source"]) if parts else (figure, "")
+            found.setdefault((what, limit), {})[source] = value
+    return found
 
 
 def readme() -> str:
@@ -97,7 +135,11 @@ def readme() -> str:
 
 def pages() -> dict[Path, str]:
     docs = HOME / "docs"
-    return {docs / "methods.md": methods_page(), docs / "knobs.md": knobs_page(), HOME / "README.md": readme()}
+    made = {docs / "methods.md": methods_page(), docs / "knobs.md": knobs_page(), HOME / "README.md": readme()}
+    if (path := RESULTS / f"{TRUNCATED}.json").exists():
+        record = Record.load(path)
+        made |= {docs / "truncated.md": truncated_page(record), docs / "truncated.svg": truncated_picture(record)}
+    return made
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
-"""Tiny real things for running text: tokenizers (WordPiece with [CLS] … [SEP], byte-level BPE with chats and pad = eos),
-language models and texts."""
+"""Tiny real things for running text: texts, language models, and tokenizers.
+
+These are WordPiece with [CLS] … [SEP], and byte-level BPE with chats and pad = eos."""
 
 import random
 from pathlib import Path
@@ -66,21 +67,29 @@ def make_masked(layers=2, hidden=16, seed=0, heads=True, pairs=False, **config):
     """A BERT over the words of tiny.py: with its head for masked words, with one for next sentences too, or bare."""
     torch.manual_seed(seed)
     shape = BertConfig(
-        **dict(vocab_size=len(VOCABULARY), hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=2)
-        | dict(intermediate_size=2 * hidden, max_position_embeddings=64)
+        **{"vocab_size": len(VOCABULARY), "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": 2}
+        | {"intermediate_size": 2 * hidden, "max_position_embeddings": 64}
         | config
     )
     kind = (BertForPreTraining if pairs else BertForMaskedLM) if heads else BertModel
     return kind(shape).eval()
 
 
-def make_causal(tokenizer, layers=2, hidden=16, seed=0, padding=0):
+def make_causal(tokenizer, layers=2, hidden=16, seed=0, padding=0, dropout=0.1):
     """A GPT-2 for `tokenizer`, with so many rows of padding behind its last token."""
     torch.manual_seed(seed)
     end = tokenizer.eos_token_id
     rows = len(tokenizer) + padding
-    shape = dict(n_embd=hidden, n_layer=layers, n_head=2, n_positions=128, bos_token_id=end, eos_token_id=end)
-    return GPT2LMHeadModel(GPT2Config(vocab_size=rows, **shape)).eval()
+    shape = {
+        "n_embd": hidden,
+        "n_layer": layers,
+        "n_head": 2,
+        "n_positions": 128,
+        "bos_token_id": end,
+        "eos_token_id": end,
+    }
+    drop = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), dropout)
+    return GPT2LMHeadModel(GPT2Config(vocab_size=rows, **shape, **drop)).eval()
 
 
 def make_text(documents=60, seed=0) -> list[str]:
@@ -92,3 +101,16 @@ def make_text(documents=60, seed=0) -> list[str]:
         for nouns in [draw.choices(["film", "movie", "plot", "story"], k=draw.randint(2, 6))]
     ]
     return ["\n".join(document) for document in lines]
+
+
+def make_words(tokenizer, kind="mask-fill", documents=60, vocabulary=0, length=16, pack=True, **mask):
+    """The texts above as questions."""
+    from limbeck.data.language import MaskSettings, TextSettings
+    from limbeck.data.language_corpus import load_language
+    from limbeck.data.settings import DataSettings
+    from limbeck.recipes.words import ask_words
+
+    text = TextSettings(length=length, pack=pack)
+    corpus = load_language(DataSettings(), text, kind, tokenizer, make_text(documents))
+    settled = MaskSettings(**{"rounds": 1} | mask).settled()
+    return ask_words(kind, corpus, tokenizer, settled, vocabulary or len(tokenizer))

@@ -32,9 +32,15 @@ from limbeck.core.trace import Batch
 from limbeck.core.want import Want
 
 WORDS = 50
-SHAPE = dict(vocab_size=WORDS, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24)
-BASE = SHAPE | dict(max_position_embeddings=32, pad_token_id=0)
-ENDS = dict(bos_token_id=1, eos_token_id=2)
+SHAPE = {
+    "vocab_size": WORDS,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+}
+BASE = SHAPE | {"max_position_embeddings": 32, "pad_token_id": 0}
+ENDS = {"bos_token_id": 1, "eos_token_id": 2}
 MASKED = {
     "bert": BertConfig(**BASE),
     "roberta": RobertaConfig(**BASE),
@@ -138,9 +144,7 @@ def test_a_model_that_raises_is_left_as_it_was(training, tried):
         assert "forward" not in vars(head)
         assert all(module.training == training for module in model.modules())
     model.eval()
-    assert torch.allclose(
-        show(model, batch).tokens.logits(), model(**batch.inputs).logits[batch.asked], atol=1e-6
-    )
+    assert torch.allclose(show(model, batch).tokens.logits(), model(**batch.inputs).logits[batch.asked], atol=1e-6)
 
 
 def test_a_forward_that_someone_put_on_the_head_comes_back():
@@ -198,7 +202,9 @@ def test_gradients_are_those_of_the_whole(name, tied):
     def gradients(logits):
         model.zero_grad()
         logits.logsumexp(-1).sum().backward()
-        return {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
+        return {
+            name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None
+        }
 
     whole = gradients(model(**batch.inputs).logits[batch.asked])
     found = gradients(show(model, batch).tokens.logits())
@@ -221,7 +227,9 @@ def test_other_precisions(name, dtype):
 
 def test_a_batch_that_asks_about_nothing():
     model, batch = build("bert"), batch_for()
-    nothing = Batch(batch.task, batch.uids, batch.labels, batch.labelled, batch.inputs, asked=torch.zeros_like(batch.asked))
+    nothing = Batch(
+        batch.task, batch.uids, batch.labels, batch.labelled, batch.inputs, asked=torch.zeros_like(batch.asked)
+    )
     assert show(model, nothing).tokens.logits().shape == (0, WORDS)
 
 

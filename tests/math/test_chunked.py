@@ -115,6 +115,18 @@ def test_no_tokens_give_zero_and_zero_gradients():
     assert all((g == 0).all() for g in gradients(total, student))
 
 
+def test_logits_that_are_there_already_are_taken_as_they_are():
+    student, words, teacher = inputs()
+    weights = torch.tensor([0.7, 0.3]) / TOKENS
+    for tokens in (slice(None), slice(0)):
+        logits = student.logits().detach()[tokens].requires_grad_()
+        total, terms = chunked(Projection(logits), two_terms(words[tokens], teacher[tokens]), weights)
+        part = Projection(student.features[tokens], student.weight, student.bias)
+        assert torch.allclose(total, dense(part, words[tokens], teacher[tokens], weights), atol=1e-6)
+        assert torch.allclose((weights * terms).sum(), total, atol=1e-6)
+        assert torch.autograd.grad(total, logits)[0].shape == logits.shape
+
+
 def test_a_scaled_loss_scales_its_gradients():
     student, words, teacher = inputs()
     each, weights = two_terms(words, teacher), torch.tensor([1.0, 1.0])
@@ -189,7 +201,7 @@ def test_no_tensor_of_tokens_by_vocabulary_is_made():
 
 
 def test_chunks_are_large_enough_for_fast_products():
-    assert [chunk_size(v) for v in (100, 30_522, 151_936, 10**7)] == [30_000, 96, 48, 48]
+    assert [chunk_size(v) for v in (100, 30_522, 151_936, 10**7)] == [40_000, 128, 48, 48]
 
 
 # log_softmax and pick

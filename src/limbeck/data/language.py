@@ -52,6 +52,4 @@ class MaskSettings(Settings):
 
     def settled(self, kind: str = "token", ask: str = "masked") -> Self:
         """With `auto` decided."""
-        return self.but(
-            kind=kind if self.kind == "auto" else self.kind, ask=ask if self.ask == "auto" else self.ask
-        )
+        return self.but(kind=kind if self.kind == "auto" else self.kind, ask=ask if self.ask == "auto" else self.ask)

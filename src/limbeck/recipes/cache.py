@@ -12,11 +12,11 @@ from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.top import Drawn, Top
 from limbeck.data.language_corpus import load_language
-from limbeck.data.tokens import asked_counts, token_batch
+from limbeck.data.tokens import asked_counts, token_batch, uids_of
 from limbeck.recipes.kept import about_run, fill
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import CacheRun
-from limbeck.recipes.words import Words, ask_words, language_kind, mask_fingerprint, text_fingerprint
+from limbeck.recipes.words import Words, ask_words, check_length, language_kind, mask_fingerprint, text_fingerprint
 from limbeck.students.folder import find_folder
 from limbeck.students.open import fingerprint, open_language_model, tokenizer_fingerprint
 from limbeck.students.vocabulary import own_words
@@ -62,6 +62,7 @@ def cache(run: CacheRun, *, data: object = None, teacher: Model | None = None, w
     watcher.say(f"opening the teacher {run.teacher or type(teacher.network).__name__}")  # type: ignore[union-attr]
     taught = teacher or Model(*open_language_model(run.teacher, kind, trust_remote_code=run.trust_remote_code))
     corpus = load_language(run.data, run.text, kind, taught.tokenizer, data, watcher)
+    check_length(corpus, taught.network)
     vocabulary = own_words(taught.network, taught.tokenizer, "teacher")
     words = ask_words(kind, corpus, taught.tokenizer, run.mask, vocabulary)
     prints = {
@@ -99,15 +100,15 @@ def _architecture(run: CacheRun, teacher: Model | None) -> str:
 def _estimate(store: Store, teacher: LiveTeacher, words: Words, batch_size: int) -> Estimate:
     """From a timed question, the second of two: the first one warms up."""
     train = words.splits["train"]
-    share = 1 - len(store) / max(len(train) * (train.rounds or 1), 1)
-    tokens = sum(int(asked_counts(train, round).sum()) for round in range(train.rounds or 1))
-    left = round(tokens * max(share, 0.0))
+    left = sum(
+        int(asked_counts(train, round)[store.lacks(uids_of(train, round))].sum()) for round in range(train.rounds or 1)
+    )
     if not left:
         return Estimate(0, 0.0, 0, 0)
     batch = token_batch(words.collator([train[row] for row in range(min(batch_size, len(train)))]), words.task)
     for _ in range(2):
         begun = time.perf_counter()
-        answers = kept_of(teacher.answer(batch).tokens, store.about, batch.uids)
+        answers = kept_of(teacher.answer(batch).tokens, store.about, batch)
         seconds = time.perf_counter() - begun
     asked = max(len(answers), 1)
     size = _bytes(answers, store) + _PER_BLOCK * len(batch.uids) / asked

@@ -26,7 +26,7 @@ from limbeck.recipes.cell import predict_split
 from limbeck.recipes.prepare import Model, kind_of
 from limbeck.recipes.tell import describe, measure_speed, now
 from limbeck.recipes.word_exam import Remembered, TokenExam
-from limbeck.recipes.words import ask_words
+from limbeck.recipes.words import ask_words, check_length
 from limbeck.students.open import fingerprint, open_classifier, open_language_model, open_saved, shape_of
 from limbeck.students.vocabulary import own_words, shared_words
 from limbeck.teachers.live import LiveTeacher
@@ -125,13 +125,15 @@ def evaluate_words(
         if where
     ]
     one = asked[0]
-    vocabulary = own_words(one.network, one.tokenizer)
+    vocabulary, reader = own_words(one.network, one.tokenizer), one.tokenizer
     if teacher:
-        vocabulary = shared_words(asked[1].network, one.network, asked[1].tokenizer, one.tokenizer).size
+        shared = shared_words(asked[1].network, one.network, asked[1].tokenizer, one.tokenizer)
+        vocabulary, reader = shared.size, shared.tokenizer
     # Nothing is cut off: the same text stands for all three splits, and one of them is measured on.
     whole = settings.but(dev=settings.dev or settings.train, test=settings.test or settings.train)
-    corpus = load_language(whole, text, kind, one.tokenizer, watcher=watcher)
-    words = ask_words(kind, corpus, one.tokenizer, mask.settled().but(rounds=1), vocabulary)
+    corpus = load_language(whole, text, kind, reader, watcher=watcher)
+    check_length(corpus, *(each.network for each in asked))
+    words = ask_words(kind, corpus, reader, mask.settled().but(rounds=1), vocabulary)
     watcher.plan([Stage(f"{EVALUATING} {each.where}", float(each.network.num_parameters())) for each in asked])
     beside = Remembered(LiveTeacher(asked[1].network, vocabulary=vocabulary)) if teacher else NoTeacher()
     arms = []

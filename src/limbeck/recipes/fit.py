@@ -30,7 +30,7 @@ from limbeck.recipes.prepare import data_fingerprint, encode_splits, labels_fing
 from limbeck.recipes.run import TrainRun
 from limbeck.recipes.tell import describe, measure_speed, now, texts_of
 from limbeck.recipes.word_exam import TokenExam
-from limbeck.recipes.words import ask_words, mask_fingerprint, sample_of, text_fingerprint
+from limbeck.recipes.words import ask_words, check_length, mask_fingerprint, sample_of, text_fingerprint
 from limbeck.report import Report
 from limbeck.students.open import (
     fingerprint,
@@ -40,7 +40,7 @@ from limbeck.students.open import (
     shape_of,
     tokenizer_fingerprint,
 )
-from limbeck.students.vocabulary import rows_of
+from limbeck.students.vocabulary import own_words, rows_of
 from limbeck.train.trainer import check_loggers
 
 FITTING = "training"
@@ -151,7 +151,9 @@ def _words_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
         return open_language_model(run.model, kind, fresh=True, pairs=pairs, trust_remote_code=run.trust_remote_code)
 
     network, tokenizer = opened()
+    own_words(network, tokenizer)  # or refuses; rows that pad are trained too, so that they become improbable
     corpus = load_language(run.data, run.text, kind, tokenizer, data, watcher)
+    check_length(corpus, network)
     words = ask_words(kind, corpus, tokenizer, run.mask.settled(), rows_of(network))
     run = run.but(train=run.train.at_width(shape_of(network).hidden, words.task), mask=run.mask.settled())
     objective: Objective = 1.0 * Language()

@@ -97,6 +97,8 @@ def fill(
             "other text, with blocks of another length, or with fewer masks",
             "give the text and the settings it was made with (limbeck cache --info shows them), or --teacher to ask",
         )
+    if lacking and len(store):
+        watcher.say(f"{store.folder} lacks {lacking:,} of {everything:,} questions; they are asked and added")
     asked = (
         batch
         for round, blocks in missing.items()

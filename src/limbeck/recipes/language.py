@@ -32,12 +32,13 @@ from limbeck.recipes.run import Run, complete
 from limbeck.recipes.tell import settle
 from limbeck.recipes.tell_words import WordFindings, tell_words
 from limbeck.recipes.word_exam import Remembered, TokenExam
-from limbeck.recipes.words import Words, ask_words, mask_fingerprint, text_fingerprint
+from limbeck.recipes.words import Words, ask_words, check_length, mask_fingerprint, text_fingerprint
 from limbeck.report import Report
-from limbeck.students.open import fingerprint, open_language_model, shape_of, tokenizer_fingerprint
+from limbeck.students.open import fingerprint, knows_pairs, open_language_model, shape_of, tokenizer_fingerprint
 from limbeck.students.shrink import again
 from limbeck.students.vocabulary import own_words, shared_words
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.settings import TeachSettings
 from limbeck.teachers.store import Store, StoreTeacher, open_store
 from limbeck.train.trainer import check_loggers
 
@@ -81,7 +82,7 @@ def distill_words(
     home = settle(ready.teacher, folder / "teacher") if ready.teacher else None
     exam = TokenExam(ready.words, beside)
     said = exam.test(ready.teacher.network) if ready.teacher else None
-    if ready.teacher and ready.teacher.where and not ready.live:
+    if ready.teacher and ready.teacher.where and not ready.live and not beside.forgets:
         ready.teacher.network.base_model.to("meta")  # all is asked: its memory goes to the student
     outcomes: dict[str, list[Outcome]] = {}
     for cell in _cells(ready, teacher, exam):
@@ -130,15 +131,21 @@ def _prepare(
             "name one with --teacher; or its answers with --cache, and a student to start from with --student-from",
         )
     start = _start(run, teacher, given)
+    if run.text.pairs and not knows_pairs(start.network):
+        raise KnobError(
+            f"a {type(start.network).__name__} knows no sentence pairs",
+            "leave out --text.pairs, or set --student.family same",
+        )
     tokenizer = (given or teacher).tokenizer  # type: ignore[union-attr]
-    vocabulary = own_words(start.network, tokenizer, "student")
+    vocabulary, reader = own_words(start.network, tokenizer, "student"), tokenizer
     notes = [start.origin]
     if teacher is not None:
         shared = shared_words(teacher.network, start.network, teacher.tokenizer, tokenizer)
-        vocabulary, notes = shared.size, [*notes, *filter(None, [shared.note])]
-    corpus = load_language(run.data, run.text, _kind(run), tokenizer, data, watcher)
+        vocabulary, reader, notes = shared.size, shared.tokenizer, [*notes, *filter(None, [shared.note])]
+    corpus = load_language(run.data, run.text, _kind(run), reader, data, watcher)
+    check_length(corpus, start.network, *([teacher.network] if teacher else []))
     prints = {
-        "tokenizer": tokenizer_fingerprint(tokenizer),
+        "tokenizer": tokenizer_fingerprint(reader),
         "data": text_fingerprint(corpus),
         "mask": mask_fingerprint(_kind(run), run.mask),
         **({"teacher": fingerprint(teacher.network)} if teacher else {}),
@@ -150,7 +157,7 @@ def _prepare(
         train=run.train.at_width(shape_of(start.network).hidden, Task(kind=_kind(run))),
         mask=run.mask.but(rounds=_rounds(run, store)),
     )
-    words = ask_words(_kind(run), corpus, tokenizer, run.mask, vocabulary)
+    words = ask_words(_kind(run), corpus, reader, run.mask, vocabulary)
     return Ready(run, teacher, start, tokenizer, objective, words, prints, live, store, [*notes, *said])
 
 
@@ -181,7 +188,8 @@ def _start(run: Run, teacher: Model | None, given: Model | None) -> Start:
 def _check_objective(objective: Objective, run: Run) -> None:
     task = Task(kind=_kind(run))
     for part in misfits(objective, task):
-        raise MismatchError(f"{part} does not serve --task {task.kind}", part.remedy)
+        remedy = part.remedy or "for words use 'language', 'truncated' or 'word-kd'"
+        raise MismatchError(f"{part} does not serve --task {task.kind}", remedy)
     if any(isinstance(part, NextSentence) for _, part in objective.weighted) and not run.text.pairs:
         raise KnobError("'next-sentence' needs pairs of sentences", "add --text.pairs")
 
@@ -209,6 +217,11 @@ def _store(
     if (place / "index.json").exists() or not writable:
         store = open_store(place, write=writable)
         check_kept(store, prints, vocabulary, wants(objective))
+        if run.teach.top not in (TeachSettings().top, store.about.k) and store.about.kind == "top":
+            raise MismatchError(
+                f"--top asks for {run.teach.top} words, but the cache in {place} holds {store.about.k}",
+                "leave --top out (--objective.truncated.k takes fewer than are held), or give another folder",
+            )
     else:
         heat = max((part.temperature for part in _cached_parts(objective)), default=1.0)
         store = new_store(place, run, prints, vocabulary, wants(objective), heat)
@@ -228,13 +241,13 @@ def _rounds(run: Run, store: Store | None) -> int:
     return kept_rounds(store) if run.teach.cache and kept_rounds(store) else ceil(run.train.epochs)
 
 
-def _teachers(ready: Ready, watcher: Watcher) -> tuple[Teacher, Teacher]:
+def _teachers(ready: Ready, watcher: Watcher) -> tuple[Teacher, Remembered]:
     """Who is asked while training, and who the students are compared with on the test split."""
     taught: Teacher = NoTeacher()
     if ready.teacher is not None:
         hidden = wants(ready.objective) & Want.HIDDEN
         taught = LiveTeacher(ready.teacher.network, LIVE | hidden, ready.words.task.vocabulary)
-    beside = Remembered(taught) if ready.teacher else taught
+    beside = Remembered(taught)
     if ready.store is None:
         watcher.at(ASKING, 1.0)
         return (taught if ready.live else NoTeacher()), beside

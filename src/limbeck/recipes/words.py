@@ -16,6 +16,7 @@ from limbeck.data.language import MaskSettings
 from limbeck.data.language_corpus import LanguageCorpus
 from limbeck.data.masking import Masker
 from limbeck.data.tokens import MaskedTokens, NextTokens, TokenCollator, Tokens
+from limbeck.students.sizes import positions_of
 
 SPLITS = ("train", "dev", "test")
 
@@ -44,6 +45,15 @@ def ask_words(kind: TokenKind, corpus: LanguageCorpus, tokenizer: Any, mask: Mas
         ask: Any = mask.ask
         splits = {name: MaskedTokens(getattr(corpus, name), masker, ask, rounds[name]) for name in SPLITS}
     return Words(task, corpus, splits, TokenCollator(pad or 0, task))
+
+
+def check_length(corpus: LanguageCorpus, *networks: Any) -> None:
+    """Refuses blocks that a model cannot read at once."""
+    most = min(filter(None, map(positions_of, networks)), default=corpus.length)
+    if corpus.length > most:
+        raise KnobError(
+            f"blocks have {corpus.length} tokens, but the model reads {most} at once", f"set --text.length to {most}"
+        )
 
 
 def language_kind(task: str, architecture: str) -> TokenKind:

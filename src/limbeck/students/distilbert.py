@@ -32,7 +32,7 @@ _HEAD = {
     "vocab_layer_norm.weight": "cls.predictions.transform.LayerNorm.weight",
     "vocab_layer_norm.bias": "cls.predictions.transform.LayerNorm.bias",
     "vocab_projector.weight": "cls.predictions.decoder.weight",
-    "vocab_projector.bias": "cls.predictions.bias",
+    "vocab_projector.bias": "cls.predictions.decoder.bias",
 }
 
 
@@ -61,6 +61,7 @@ def to_distilbert(teacher: PreTrainedModel, kept: list[int], narrow: bool) -> tu
         activation=shape.hidden_act,
         initializer_range=shape.initializer_range,
         pad_token_id=shape.pad_token_id,
+        tie_word_embeddings=shape.tie_word_embeddings,
     )
     with torch.device(teacher.device):
         student = DistilBertForMaskedLM._from_config(config, dtype=teacher.dtype).eval()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "fingerprint",
+    "knows_pairs",
     "name_outputs",
     "open_classifier",
     "open_encoder",
@@ -99,7 +100,7 @@ def open_language_model(
             f"{where} has no {_NAMES[kind]} head to learn from (it lacks {sorted(missing)[0]})",
             f"train one first with `limbeck train --task {kind} --model {where}`, then use the result as the teacher",
         )
-    if pairs and not hasattr(model.config, "type_vocab_size"):
+    if pairs and not knows_pairs(model):
         raise ModelError(f"{where} knows no sentence pairs", "use a BERT, or leave out --text.pairs")
     return model, tokenizer
 
@@ -115,6 +116,11 @@ def open_saved(
         if saved.endswith(ends):
             return open_language_model(where, kind, trust_remote_code=trust_remote_code)
     return open_classifier(where, trust_remote_code=trust_remote_code)
+
+
+def knows_pairs(model: PreTrainedModel) -> bool:
+    """Whether it has a head for next sentences."""
+    return any(name.endswith("seq_relationship") for name, _ in model.named_modules())
 
 
 @contextmanager

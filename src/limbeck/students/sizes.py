@@ -96,6 +96,15 @@ def shape_of(model: PreTrainedModel) -> Shape:
     )
 
 
+def positions_of(model: PreTrainedModel) -> int:
+    """Tokens a model reads at once; 0 if its config does not say."""
+    most = getattr(model.config, "max_position_embeddings", None) or 0
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return most - module.padding_idx - 1  # RoBERTa counts positions from there
+    return most
+
+
 def _feed_forward_name(config: PretrainedConfig) -> str:
     said = [name for name in _FEED_FORWARD_NAMES if isinstance(getattr(config, name, None), int)]
     # GPT-2 leaves n_inner at None and means four times the hidden size.

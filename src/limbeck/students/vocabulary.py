@@ -22,6 +22,7 @@ class Shared:
     """The words both models know, which are the first of each."""
 
     size: int
+    tokenizer: Any  # gives no others
     note: str = ""  # said to people when the two differ
 
 
@@ -41,12 +42,13 @@ def shared_words(
 ) -> Shared:
     """How many words to compare, token by token; tokenizers that cut text differently are refused."""
     _alike(teacher_tokenizer, student_tokenizer)
-    size = min(own_words(teacher, teacher_tokenizer, "teacher"), own_words(student, student_tokenizer, "student"))
+    t, s = own_words(teacher, teacher_tokenizer, "teacher"), own_words(student, student_tokenizer, "student")
+    size, tokenizer = min(t, s), teacher_tokenizer if t < s else student_tokenizer
     t, s = rows_of(teacher), rows_of(student)
     if t == s:
-        return Shared(size)
+        return Shared(size, tokenizer)
     said = f"the teacher has {t:,} words and the student {s:,}"
-    return Shared(size, f"{said}: both are compared on the {size:,} tokens they share; the rest is padding")
+    return Shared(size, tokenizer, f"{said}: both are compared on the {size:,} tokens they share; the rest is padding")
 
 
 def rows_of(model: PreTrainedModel) -> int:

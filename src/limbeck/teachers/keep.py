@@ -20,24 +20,34 @@ def keep(store: Store, teacher: Teacher, batches: Iterable[Batch], on_blocks: Ca
     done = 0
     for batch in batches:
         counts = batch.counted.sum(1).cpu().numpy()
-        store.add(batch.uids.cpu().numpy(), counts, kept_of(teacher.answer(batch).tokens, store.about, batch.uids))
+        store.add(batch.uids.cpu().numpy(), counts, kept_of(teacher.answer(batch).tokens, store.about, batch))
         done += len(counts)
         on_blocks(done)
 
 
-@torch.inference_mode()
-def kept_of(answers: Projection, about: About, uids: Tensor) -> Top | Drawn:
-    """What the store keeps of these answers, worked out a few tokens at a time."""
+@torch.no_grad()
+def kept_of(answers: Projection, about: About, batch: Batch) -> Top | Drawn:
+    """What the store keeps of the answers to a batch, worked out a few tokens at a time."""
     size = chunk_size(answers.vocabulary)
-    parts = [slice(start, start + size) for start in range(0, len(answers), size)]
     if about.kind == "top":
-        return _joined([top_of(answers.logits(part), about.k, about.temperature) for part in parts], about)
-    # Seeded by the question: asked again after a crash, it is answered alike.
-    generator = torch.Generator(answers.features.device).manual_seed(int(uids.sum()) % 2**63)
-    found = [draw(answers.logits(part), about.k, about.temperature, generator) for part in parts]
+        tops = [top_of(answers.logits(part), about.k, about.temperature) for part in _parts(0, len(answers), size)]
+        return _joined(tops, about)
+    found = []
+    first = 0
+    for uid, count in zip(batch.uids.tolist(), batch.counted.sum(1).tolist(), strict=True):
+        # Seeded by the question: asked again after a crash, in whatever company, it is answered alike.
+        generator = torch.Generator(answers.features.device).manual_seed(uid)
+        parts = _parts(first, first + count, size)
+        found += [draw(answers.logits(part), about.k, about.temperature, generator) for part in parts]
+        first += count
     most = max((one.ids.shape[1] for one in found), default=0)
     wide = [torch.nn.functional.pad(x, (0, most - x.shape[1])) for one in found for x in (one.ids, one.weights)]
     return Drawn(torch.cat(wide[::2]).cpu(), torch.cat(wide[1::2]).cpu(), about.temperature)
+
+
+def _parts(first: int, last: int, size: int) -> list[slice]:
+    """Of `size` tokens; of no tokens there is one empty part."""
+    return [slice(start, min(start + size, last)) for start in range(first, max(last, first + 1), size)]
 
 
 def _joined(tops: list[Top], about: About) -> Top:
