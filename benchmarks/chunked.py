@@ -171,7 +171,7 @@ def tell(figures: dict[str, float], seconds: dict[str, float], knobs: dict[str, 
             "head, which everyone must hold, is in it",
             "dense: F.linear, then F.cross_entropy or F.kl_div; kl and jsd have a live teacher whose head is projected "
             "too",
-            "Liger: LigerFusedLinearJSDLoss with its chunks of 1,024 tokens, as it is and by torch.compile (its default; "
+            "Liger: LigerFusedLinearJSDLoss with its chunks of 1,024 tokens, plain and by torch.compile (its default; "
             "compiling is not timed, but its memory is in the peak); TRL: GKDTrainer.generalized_jsd_loss on "
             "whole logits, off-policy; the same β for all",
         ),

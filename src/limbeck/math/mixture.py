@@ -15,14 +15,14 @@ _FLOOR = -1e30  # stands for −∞, so that 0 · log 0 is 0 in value and gradie
 
 def skewed_kl(log_a: Tensor, log_b: Tensor, skew: float = 0.0) -> Tensor:
     """KL( A ‖ skew·A + (1 − skew)·B ): KL(A ‖ B) at 0, fading to 0 at 1; never above −log skew."""
-    return _skewed_kl(log_a.clamp(min=_FLOOR), log_b.clamp(min=_FLOOR), skew)
+    return _skewed_kl(_finite(log_a), _finite(log_b), skew)
 
 
 def kl_family(log_p: Tensor, log_q: Tensor, reverse: float = 0.0, skew: float = 0.0) -> Tensor:
     """(1 − reverse)·KL( P ‖ skew·P + (1 − skew)·Q ) + reverse·KL( Q ‖ (1 − skew)·P + skew·Q ).
 
     Forward KL at (0, 0), reverse at (1, 0), Jensen–Shannon at (½, ½)."""
-    log_p, log_q = log_p.clamp(min=_FLOOR), log_q.clamp(min=_FLOOR)
+    log_p, log_q = _finite(log_p), _finite(log_q)
     if reverse == 0:
         return _skewed_kl(log_p, log_q, skew)
     if reverse == 1:
@@ -39,7 +39,7 @@ def scaled_jsd(log_p: Tensor, log_q: Tensor, beta: float = 0.5) -> Tensor:
     """The same divided by β(1 − β): forward KL at β = 0, reverse KL at β = 1, continuous between."""
     if beta in (0, 1):
         return kl_family(log_p, log_q, reverse=beta)
-    log_p, log_q = log_p.clamp(min=_FLOOR), log_q.clamp(min=_FLOOR)
+    log_p, log_q = _finite(log_p), _finite(log_q)
     return _skewed_kl(log_p, log_q, beta) / (1 - beta) + _skewed_kl(log_q, log_p, 1 - beta) / beta
 
 
@@ -49,6 +49,11 @@ def _skewed_kl(log_a: Tensor, log_b: Tensor, skew: float) -> Tensor:
         # Of the mixture to A. Made from the ratio, it keeps its digits where the mixture is nearly A.
         log_ratio = (log_ratio + _log(1 - skew)).logaddexp(log_a.new_tensor(math.log(skew)))
     return -(log_a.exp() * log_ratio).sum(-1)
+
+
+def _finite(x: Tensor) -> Tensor:
+    """Copied only if it must be: these tensors are as large as the vocabulary."""
+    return x.clamp(min=_FLOOR) if x.numel() and x.amin() < _FLOOR else x
 
 
 def _log(x: float) -> float:
