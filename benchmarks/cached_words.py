@@ -180,7 +180,7 @@ def peak(kind: str, folder: Path, blocks: int, threads: int) -> dict[str, float]
 
 
 def run(args: argparse.Namespace, folder: Path) -> Finding:
-    blocks, turns, launches = (32, 1, 1) if args.quick else (160, 7, 3)
+    blocks, turns, launches = (32, 1, 1) if args.quick else (160, 5, 1)
     settle(args.threads)
     prints = fill(folder, blocks)
     bench = Bench(folder, blocks, kept(folder))
