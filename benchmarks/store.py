@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, set_seed
 
-from common import SEED, Finding, Limit, each_turn, finish, flags, median_of, settle, turn_by_turn
+from common import HERE, SEED, Finding, Limit, each_turn, finish, flags, median_of, settle, turn_by_turn
 from limbeck.core.top import Top
 from limbeck.data.demo import demo_model, demo_rows
 from limbeck.students.open import fingerprint
@@ -266,7 +266,9 @@ def tell(kept: dict[str, Kept], write: float, found: dict[str, list[Any]], knobs
 
 def main() -> int:
     parser = flags(__doc__ or "")
-    parser.add_argument("--teacher", type=Path, help="folder of a masked language model (default: MiniLM, scaled)")
+    trained = HERE.parent / ".bench" / "imdb_words" / "teacher" / "model"
+    said = "folder of a masked language model (default: the one imdb_words.py trains, else MiniLM, scaled)"
+    parser.add_argument("--teacher", type=Path, default=trained if trained.exists() else None, help=said)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         finding = run(args, Path(folder))
