@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
+from limbeck.core.task import TokenKind
 from limbeck.data.blocks import Blocks
 from limbeck.data.language import TextSettings
 from limbeck.data.language_corpus import LanguageCorpus, load_language
-from limbeck.data.pack import FEWEST, Frame, Kind, frame_of, pack, sentences, tokenise
+from limbeck.data.pack import FEWEST, Frame, frame_of, pack, sentences, tokenise
 from limbeck.data.settings import DataSettings
 from tiny_language import TEXTS, byte_level, wordpiece
 
@@ -38,11 +39,11 @@ def rows(blocks: Blocks, column: str = "ids") -> list[list[Any]]:
     return [getattr(blocks, column)[blocks.tokens(index)].tolist() for index in range(len(blocks))]
 
 
-def load(data: Any, kind: Kind, tokenizer: Any, limit: int = 0, **text: Any) -> LanguageCorpus:
+def load(data: Any, kind: TokenKind, tokenizer: Any, limit: int = 0, **text: Any) -> LanguageCorpus:
     return load_language(DataSettings(limit=limit), TextSettings(**text), kind, tokenizer, data)
 
 
-def plainly(documents: list[list[int]], frame: Frame, length: int, join: bool, kind: Kind) -> list[list[int]]:
+def plainly(documents: list[list[int]], frame: Frame, length: int, join: bool, kind: TokenKind) -> list[list[int]]:
     """The bodies of all blocks, too short ones included, by the plainest loop."""
     between = list(frame.between)
     if kind == "generate":
@@ -63,7 +64,7 @@ def plainly(documents: list[list[int]], frame: Frame, length: int, join: bool, k
 )
 @settings(max_examples=150, deadline=None)
 def test_blocks_are_those_of_the_plain_loop(
-    documents: list[list[int]], length: int, join: bool, kind: Kind, frame: Frame
+    documents: list[list[int]], length: int, join: bool, kind: TokenKind, frame: Frame
 ) -> None:
     flat = np.array([token for document in documents for token in document], dtype=np.int32)
     offsets = np.cumsum([0, *map(len, documents)])

@@ -344,7 +344,7 @@ def test_a_store_that_cannot_serve_is_refused_with_the_remedy(objective, k, temp
     ],
 )
 def test_a_store_that_can_serve_is_taken(objective, k, temperature):
-    objective.fits(k, temperature)
+    assert objective.fits(k, temperature) is None
 
 
 def test_wrong_knobs_are_refused():

@@ -14,11 +14,12 @@ import numpy as np
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import DataCard, SplitCard
+from limbeck.core.task import TokenKind
 from limbeck.data.blocks import Blocks
 from limbeck.data.chat_tokens import pack_chats, tokenise_chats
 from limbeck.data.documents import Documents, read_documents
 from limbeck.data.language import TextSettings
-from limbeck.data.pack import FEWEST, Kind, Packed, frame_of, pack, sentences, tokenise
+from limbeck.data.pack import FEWEST, Packed, frame_of, pack, sentences, tokenise
 from limbeck.data.settings import DataSettings
 
 _SEED = 0  # of sentence pairs: the same for every student, so that one cache serves all
@@ -48,7 +49,7 @@ class LanguageCorpus:
 def load_language(
     settings: DataSettings,
     text: TextSettings,
-    kind: Kind,
+    kind: TokenKind,
     tokenizer: Any,
     data: object | None = None,
     watcher: Watcher = Silent(),  # noqa: B008
@@ -89,7 +90,7 @@ def load_language(
     return LanguageCorpus(blocks["train"], blocks["dev"], blocks["test"], length, card)
 
 
-def _refuse(documents: Documents, text: TextSettings, kind: Kind) -> None:
+def _refuse(documents: Documents, text: TextSettings, kind: TokenKind) -> None:
     if documents.chats and kind == "mask-fill":
         raise MismatchError(
             f"{documents.card.source} holds chats, and filling masks needs plain text",
@@ -104,7 +105,7 @@ def _refuse(documents: Documents, text: TextSettings, kind: Kind) -> None:
         )
 
 
-def _pack(documents: Documents, split: str, text: TextSettings, kind: Kind, tokenizer: Any) -> Packed:
+def _pack(documents: Documents, split: str, text: TextSettings, kind: TokenKind, tokenizer: Any) -> Packed:
     if documents.chats:
         chats = tokenise_chats(documents.talks(split), tokenizer, text.learn, partial(documents.where, split))
         return pack_chats(chats, text.length, text.pack)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from limbeck.core.errors import KnobError, ModelError
+from limbeck.core.task import TokenKind
 from limbeck.data.blocks import Blocks
-
-Kind = Literal["mask-fill", "generate"]
 
 FEWEST = 8  # tokens a short piece must have to be worth a block
 _TEXTS = 1000  # texts handed to the tokenizer at once: bounds the memory its Python lists take
@@ -40,7 +39,7 @@ class Packed:
     rows: Mapping[str, int] = field(default_factory=dict)  # reason → chats without a block
 
 
-def frame_of(tokenizer: Any, kind: Kind) -> Frame:
+def frame_of(tokenizer: Any, kind: TokenKind) -> Frame:
     """Masked models read [CLS] … [SEP]; causal ones what they start with, and the end of text after a document."""
     body = tokenizer("a", add_special_tokens=False)["input_ids"]
     full = tokenizer("a")["input_ids"]
@@ -55,7 +54,7 @@ def frame_of(tokenizer: Any, kind: Kind) -> Frame:
     return Frame(tuple(full[:start]), suffix, between)
 
 
-def tokenise(texts: Sequence[str], tokenizer: Any, kind: Kind) -> Blocks:
+def tokenise(texts: Sequence[str], tokenizer: Any, kind: TokenKind) -> Blocks:
     """Every text as one block of its own, without a frame."""
     ids: list[np.ndarray] = []
     inside: list[np.ndarray] = []
@@ -108,7 +107,7 @@ def _inside(words: Sequence[Sequence[int | None]]) -> np.ndarray:
     return goes_on
 
 
-def _special(ids: np.ndarray, tokenizer: Any, kind: Kind) -> np.ndarray:
+def _special(ids: np.ndarray, tokenizer: Any, kind: TokenKind) -> np.ndarray:
     """A "[SEP]" that a text spells out is the special token. A word that the vocabulary lacks is a word all the same.
 
     Causal models predict their special tokens: the end of the text is how they learn to stop."""
@@ -117,7 +116,7 @@ def _special(ids: np.ndarray, tokenizer: Any, kind: Kind) -> np.ndarray:
     return np.isin(ids, [token for token in tokenizer.all_special_ids if token != tokenizer.unk_token_id])
 
 
-def pack(documents: Blocks, frame: Frame, length: int, join: bool, kind: Kind) -> Packed:
+def pack(documents: Blocks, frame: Frame, length: int, join: bool, kind: TokenKind) -> Packed:
     """Blocks of at most `length` tokens. Joined, documents fill them one after another; else none holds two."""
     body = length - frame.size
     if body < 1:
@@ -132,7 +131,7 @@ def pack(documents: Blocks, frame: Frame, length: int, join: bool, kind: Kind) -
     return Packed(_framed(kept, frame), int(pieces.lengths[~long_enough].sum()))
 
 
-def _separated(documents: Blocks, between: tuple[int, ...], join: bool, kind: Kind) -> Blocks:
+def _separated(documents: Blocks, between: tuple[int, ...], join: bool, kind: TokenKind) -> Blocks:
     """Masked models: a separator between joined documents. Causal ones: the end of text after each."""
     if not between or (kind == "mask-fill" and not join):
         return documents

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,23 +15,32 @@ import torch
 from transformers import PreTrainedModel, TrainerCallback
 
 from limbeck.core.errors import KnobError
-from limbeck.core.objective import Objective, wants
+from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.task import OF_TOKENS
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.data.encode import Collator, Encoded, batches, encode
-from limbeck.objectives import Labels
 from limbeck.recipes.cell import Cell, Outcome, TextExam, predict_split, train_cell
-from limbeck.recipes.folder import RECORD_FILE, agree, claimed, put
-from limbeck.recipes.job import ASKING, MEASURING, Result, Start, blueprint, passed, timing_cost
+from limbeck.recipes.folder import agree, claimed
+from limbeck.recipes.job import (
+    ASKING,
+    MEASURING,
+    Result,
+    Start,
+    cells,
+    finish,
+    passed,
+    start_from,
+    start_shrunk,
+    timing_cost,
+)
 from limbeck.recipes.language import distill_words
 from limbeck.recipes.prepare import SPLITS, Model, Prepared, prepare
 from limbeck.recipes.recipe import to_table
 from limbeck.recipes.run import CUSTOM, Run
 from limbeck.recipes.tell import Findings, settle, tell
-from limbeck.report import Report
 from limbeck.students.open import open_classifier, open_encoder, shape_of
-from limbeck.students.shrink import Shrink, again
+from limbeck.students.shrink import Shrink
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
 
@@ -127,51 +135,31 @@ def _distill(
     findings = Findings(ready, teacher_logits["test"], teacher_home, outcomes, folder, command)
     record = tell(findings, watcher, MEASURING)
     record = record.but(notes=[start.origin, *record.notes])
-    best = max(outcomes["distilled"], key=lambda outcome: outcome.dev_score)
-    put(best.model, folder / "student", card=Report((record,)).markdown())
-    record.save(folder / RECORD_FILE)
-    report = Report((record,))
-    report.save(folder / "report.html")
+    result = finish(record, outcomes, folder, open_classifier)
     watcher.at(MEASURING, 1.0)
-    network, tokenizer = open_classifier(folder / "student")
-    return Result(network, tokenizer, record, report, folder)
+    return result
 
 
 def _cells(ready: Prepared, start: Start, teacher: Teacher) -> list[Cell]:
-    """Each seed with and without the teacher: the same student, the same rows in the same order."""
-    arms: list[tuple[str, str, Objective, Teacher]] = []
-    if ready.run.baseline and wants(ready.objective) and ready.corpus.train.labelled.any():
-        arms.append(("plain", "student without teacher", 1.0 * Labels(), NoTeacher()))
-    arms.append(("distilled", "student with teacher", ready.objective, teacher))
-    return [
-        Cell(
-            name=f"{name}-seed{seed}",
-            title=f"{title}, seed {seed}",
-            seed=seed,
-            build=start.student,
-            tokenizer=ready.tokenizer,
-            task=ready.task,
-            objective=objective,
-            teacher=asked,
-            schedule=ready.run.train,
-            train=ready.for_student["train"],
-            exam=TextExam(ready.task, ready.tokenizer, ready.for_student),
-        )
-        for seed in range(ready.run.seed, ready.run.seed + ready.run.seeds)
-        for name, title, objective, asked in arms
-    ]
+    return cells(
+        ready.run,
+        start,
+        ready.tokenizer,
+        ready.task,
+        ready.objective,
+        teacher,
+        ready.for_student["train"],
+        TextExam(ready.task, ready.tokenizer, ready.for_student),
+        baseline=bool(ready.corpus.train.labelled.any()),
+    )
 
 
 def _start(ready: Prepared) -> Start:
     given = ready.student
     if given is None:
-        network, inheritance = blueprint(ready.run.student, ready.teacher.network).build(ready.teacher.network)
-        return Start(network, inheritance.sentence(), partial(again, network, inheritance.fresh))
-    origin = f"The student starts from {given.where or 'the given model'}."
-    if given.where:
-        reopened = partial(open_encoder, given.where, ready.task, ready.run.trust_remote_code)
-        return Start(given.network, origin, lambda: reopened()[0])
-    return Start(given.network, origin, partial(copy.deepcopy, given.network))
+        return start_shrunk(ready.run.student, ready.teacher.network)
+    reopened = partial(open_encoder, given.where, ready.task, ready.run.trust_remote_code)
+    return start_from(given, lambda: reopened()[0])
 
 
 def _stages(ready: Prepared, start: Start) -> list[Stage]:

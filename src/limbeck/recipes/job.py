@@ -1,20 +1,32 @@
-"""What the jobs share: what a person gets, where students start, what stages cost."""
+"""What the jobs share: where students start, which are trained, what stages cost, what a person gets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
+from limbeck.core.objective import Objective, wants
 from limbeck.core.record import Record
+from limbeck.core.task import Task
+from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.data.encode import Encoded
+from limbeck.data.tokens import Tokens
 from limbeck.measure.settings import MeasureSettings
+from limbeck.recipes.cell import Cell, Exam, Outcome
+from limbeck.recipes.finetune import without_teacher
+from limbeck.recipes.folder import RECORD_FILE, put
+from limbeck.recipes.prepare import Model
+from limbeck.recipes.run import Run
 from limbeck.report import Report
 from limbeck.students.open import shape_of
-from limbeck.students.shrink import Shrink
+from limbeck.students.shrink import Shrink, again
 
 ASKING, MEASURING = "teacher's answers", "measuring"
 
@@ -44,6 +56,69 @@ def blueprint(shape: Shrink, teacher: PreTrainedModel) -> Shrink:
     if shape.but(keep="spread", family="auto") != Shrink() or shape.keep not in ("spread", "first", "last"):
         return shape
     return shape.but(layers=max(shape_of(teacher).layers // 2, 1))
+
+
+def start_from(given: Model, reopen: Callable[[], PreTrainedModel]) -> Start:
+    """A model in hand, or one that is opened again for every seed."""
+    origin = f"The student starts from {given.where or 'the given model'}."
+    return Start(given.network, origin, reopen if given.where else partial(copy.deepcopy, given.network))
+
+
+def start_shrunk(shape: Shrink, teacher: PreTrainedModel) -> Start:
+    network, inheritance = blueprint(shape, teacher).build(teacher)
+    return Start(network, inheritance.sentence(), partial(again, network, inheritance.fresh))
+
+
+def cells(
+    run: Run,
+    start: Start,
+    tokenizer: Any,
+    task: Task,
+    objective: Objective,
+    teacher: Teacher,
+    train: Encoded | Tokens,
+    exam: Exam,
+    *,
+    baseline: bool,
+) -> list[Cell]:
+    """Each seed with and, for a `baseline`, without the teacher: the same student, the same rows in the same order."""
+    arms: list[tuple[str, str, Objective, Teacher]] = []
+    if run.baseline and baseline and wants(objective):
+        arms.append(("plain", "student without teacher", without_teacher(task), NoTeacher()))
+    arms.append(("distilled", "student with teacher", objective, teacher))
+    return [
+        Cell(
+            name=f"{name}-seed{seed}",
+            title=f"{title}, seed {seed}",
+            seed=seed,
+            build=start.student,
+            tokenizer=tokenizer,
+            task=task,
+            objective=towards,
+            teacher=asked,
+            schedule=run.train,
+            train=train,
+            exam=exam,
+        )
+        for seed in range(run.seed, run.seed + run.seeds)
+        for name, title, towards, asked in arms
+    ]
+
+
+def finish(
+    record: Record,
+    outcomes: Mapping[str, Sequence[Outcome]],
+    folder: Path,
+    reopen: Callable[[Path], tuple[PreTrainedModel, Any]],
+) -> Result:
+    """The best student by dev, with its card, the Record and the page, all in the run's folder."""
+    report = Report((record,))
+    best = max(outcomes["distilled"], key=lambda outcome: outcome.dev_score)
+    put(best.model, folder / "student", card=report.markdown())
+    record.save(folder / RECORD_FILE)
+    report.save(folder / "report.html")
+    network, tokenizer = reopen(folder / "student")
+    return Result(network, tokenizer, record, report, folder)
 
 
 def timing_cost(settings: MeasureSettings, models: int) -> float:

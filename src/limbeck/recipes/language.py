@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -22,9 +20,19 @@ from limbeck.core.want import Want
 from limbeck.data.language_corpus import load_language
 from limbeck.objectives import DrawnTargets, NextSentence, Truncated
 from limbeck.recipes.cell import Cell, Outcome, train_cell
-from limbeck.recipes.finetune import without_teacher
-from limbeck.recipes.folder import RECORD_FILE, agree, put
-from limbeck.recipes.job import ASKING, MEASURING, Result, Start, blueprint, passed, timing_cost
+from limbeck.recipes.folder import agree
+from limbeck.recipes.job import (
+    ASKING,
+    MEASURING,
+    Result,
+    Start,
+    cells,
+    finish,
+    passed,
+    start_from,
+    start_shrunk,
+    timing_cost,
+)
 from limbeck.recipes.kept import check_kept, fill, kept_rounds, new_store
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.recipe import from_table
@@ -33,9 +41,7 @@ from limbeck.recipes.tell import settle
 from limbeck.recipes.tell_words import WordFindings, tell_words
 from limbeck.recipes.word_exam import Remembered, TokenExam
 from limbeck.recipes.words import Words, ask_words, check_length, mask_fingerprint, text_fingerprint
-from limbeck.report import Report
 from limbeck.students.open import fingerprint, knows_pairs, open_language_model, shape_of, tokenizer_fingerprint
-from limbeck.students.shrink import again
 from limbeck.students.vocabulary import own_words, shared_words
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TeachSettings
@@ -102,14 +108,9 @@ def distill_words(
         command,
     )
     record = tell_words(found, watcher, MEASURING)
-    best = max(outcomes["distilled"], key=lambda outcome: outcome.dev_score)
-    put(best.model, folder / "student", card=Report((record,)).markdown())
-    record.save(folder / RECORD_FILE)
-    report = Report((record,))
-    report.save(folder / "report.html")
+    result = finish(record, outcomes, folder, lambda place: open_language_model(place, _kind(run)))
     watcher.at(MEASURING, 1.0)
-    network, tokenizer = open_language_model(folder / "student", _kind(run))
-    return Result(network, tokenizer, record, report, folder)
+    return result
 
 
 def _kind(run: Run) -> TokenKind:
@@ -176,13 +177,9 @@ def _open(where: str, run: Run, fresh: bool) -> tuple[PreTrainedModel, Any]:
 
 def _start(run: Run, teacher: Model | None, given: Model | None) -> Start:
     if given is not None:
-        origin = f"The student starts from {given.where or 'the given model'}."
-        if given.where:
-            return Start(given.network, origin, lambda: _open(given.where, run, fresh=True)[0])
-        return Start(given.network, origin, partial(copy.deepcopy, given.network))
+        return start_from(given, lambda: _open(given.where, run, fresh=True)[0])
     assert teacher is not None
-    network, inheritance = blueprint(run.student, teacher.network).build(teacher.network)
-    return Start(network, inheritance.sentence(), partial(again, network, inheritance.fresh))
+    return start_shrunk(run.student, teacher.network)
 
 
 def _check_objective(objective: Objective, run: Run) -> None:
@@ -256,28 +253,18 @@ def _teachers(ready: Ready, watcher: Watcher) -> tuple[Teacher, Remembered]:
 
 
 def _cells(ready: Ready, teacher: Teacher, exam: TokenExam) -> list[Cell]:
-    """Each seed with and without the teacher: the same student, the same words in the same order."""
-    arms: list[tuple[str, str, Objective, Teacher]] = []
-    if ready.run.baseline and wants(ready.objective):
-        arms.append(("plain", "student without teacher", without_teacher(ready.words.task), NoTeacher()))
-    arms.append(("distilled", "student with teacher", ready.objective, teacher))
-    return [
-        Cell(
-            name=f"{name}-seed{seed}",
-            title=f"{title}, seed {seed}",
-            seed=seed,
-            build=ready.start.student,
-            tokenizer=ready.tokenizer,
-            task=ready.words.task,
-            objective=objective,
-            teacher=asked,
-            schedule=ready.run.train,
-            train=ready.words.splits["train"],
-            exam=exam,
-        )
-        for seed in range(ready.run.seed, ready.run.seed + ready.run.seeds)
-        for name, title, objective, asked in arms
-    ]
+    words = ready.words
+    return cells(
+        ready.run,
+        ready.start,
+        ready.tokenizer,
+        words.task,
+        ready.objective,
+        teacher,
+        words.splits["train"],
+        exam,
+        baseline=True,
+    )
 
 
 def _stages(ready: Ready) -> list[Stage]:
@@ -289,9 +276,9 @@ def _stages(ready: Ready) -> list[Stage]:
     seen = blocks["train"] * train.epochs
     each = small * (3 * seen + blocks["dev"] * train.epochs * train.evals_per_epoch + blocks["test"])
     asked = big * (blocks["train"] * (ready.run.mask.rounds or 1) if ready.store else 0) + big * blocks["test"]
-    cells = _cells(ready, NoTeacher(), TokenExam(ready.words))
+    trained = _cells(ready, NoTeacher(), TokenExam(ready.words))
     return [
         Stage(ASKING, asked),
-        *(Stage(c.title, each + (big * seen if ready.live and "distilled" in c.name else 0.0)) for c in cells),
+        *(Stage(c.title, each + (big * seen if ready.live and "distilled" in c.name else 0.0)) for c in trained),
         Stage(MEASURING, timing_cost(ready.run.measure, models=3)),
     ]

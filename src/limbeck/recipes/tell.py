@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from limbeck.core.card import METHODS, card_of
 from limbeck.core.files import explained
-from limbeck.core.objective import wants
+from limbeck.core.objective import Objective, wants
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Arm, Citation, Comparison, Disagreement, Record, SeedResult, Speed
 from limbeck.data.corpus import Examples
@@ -63,7 +63,7 @@ def tell(found: Findings, watcher: Watcher, stage: str) -> Record:
         comparisons=_comparisons(found),
         disagreements=_partings(found),
         seconds={arm.name: sum(run.seconds for run in arm.runs) for arm in arms},
-        citations=_citations(found),
+        citations=citations(run.recipe, ready.objective),
         notes=_notes(found),
     )
 
@@ -179,10 +179,10 @@ def _partings(found: Findings) -> list[Disagreement]:
     )
 
 
-def _citations(found: Findings) -> list[Citation]:
-    name = found.ready.run.recipe
-    papers = [RECIPES[name].paper] if name in RECIPES else []
-    papers += [METHODS[card_of(part).name].paper for weight, part in found.ready.objective.weighted if weight]
+def citations(recipe: str, objective: Objective) -> list[Citation]:
+    """Of the recipe and of every term with weight, each paper once."""
+    papers = [RECIPES[recipe].paper] if recipe in RECIPES else []
+    papers += [METHODS[card_of(part).name].paper for weight, part in objective.weighted if weight]
     unique = {paper.key: paper for paper in papers}
     return [Citation(text=str(paper), bibtex=paper.bibtex()) for paper in unique.values()]
 

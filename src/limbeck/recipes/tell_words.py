@@ -8,19 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.core.card import METHODS, card_of
 from limbeck.core.objective import Objective, wants
 from limbeck.core.progress import Watcher
-from limbeck.core.record import Arm, Citation, Comparison, Record, SeedResult, Speed
+from limbeck.core.record import Arm, Comparison, Record, SeedResult, Speed
 from limbeck.core.task import TokenKind
 from limbeck.measure.machine import machine
 from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
 from limbeck.recipes.cell import Answers, Outcome
 from limbeck.recipes.finetune import without_teacher
-from limbeck.recipes.recipe import RECIPES
 from limbeck.recipes.run import Run
-from limbeck.recipes.tell import describe, measure_speed, now
+from limbeck.recipes.tell import citations, describe, measure_speed, now
 from limbeck.recipes.words import Words, sample_of
 from limbeck.students.open import open_language_model, shape_of
 from limbeck.teachers.about import Info
@@ -71,7 +69,7 @@ def tell_words(found: WordFindings, watcher: Watcher, stage: str) -> Record:
         comparisons=_comparisons(found),
         figures=figures,
         seconds={arm.name: sum(one.seconds for one in arm.runs) for arm in arms},
-        citations=_citations(found),
+        citations=citations(run.recipe, found.objective),
         notes=[*found.notes, *_remarks(found)],
     )
 
@@ -105,13 +103,6 @@ def _comparisons(found: WordFindings) -> list[Comparison]:
     a, b = ([outcome.logits for outcome in found.outcomes[name]] for name in ("distilled", "plain"))
     task, rows = found.words.task, np.ones(len(a[0]), dtype=bool)
     return [compare(task, task.metric, "distilled", "plain", a, b, rows, rows, rounds=found.run.measure.bootstrap)]
-
-
-def _citations(found: WordFindings) -> list[Citation]:
-    papers = [RECIPES[found.run.recipe].paper] if found.run.recipe in RECIPES else []
-    papers += [METHODS[card_of(part).name].paper for weight, part in found.objective.weighted if weight]
-    unique = {paper.key: paper for paper in papers}
-    return [Citation(text=str(paper), bibtex=paper.bibtex()) for paper in unique.values()]
 
 
 def _remarks(found: WordFindings) -> list[str]:

@@ -12,7 +12,6 @@ from transformers import PreTrainedModel
 
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Want
 from limbeck.data.tokens import Tokens, token_batches
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import Tally, tally
@@ -76,7 +75,3 @@ class TokenExam:
 def scored(words: Words, found: Tally) -> dict[str, float]:
     rows = np.ones(len(found.sums), dtype=bool)
     return quality(words.task, found.sums, rows, rows)[0]
-
-
-def knows_words(teacher: Teacher) -> bool:
-    return bool(teacher.has & Want.LOGITS)

@@ -14,7 +14,7 @@ from limbeck.core.task import Task, TokenKind
 from limbeck.data.blocks import Blocks
 from limbeck.data.language import MaskSettings
 from limbeck.data.language_corpus import LanguageCorpus
-from limbeck.data.masking import Masker
+from limbeck.data.masking import Masker, count_tokens
 from limbeck.data.tokens import MaskedTokens, NextTokens, TokenCollator, Tokens
 from limbeck.students.sizes import positions_of
 
@@ -39,7 +39,7 @@ def ask_words(kind: TokenKind, corpus: LanguageCorpus, tokenizer: Any, mask: Mas
     if kind == "generate":
         splits = {name: NextTokens(getattr(corpus, name)) for name in SPLITS}
     else:
-        counts = np.bincount(corpus.train.ids, minlength=vocabulary) if mask.kind == "rare" else None
+        counts = count_tokens(corpus.train, vocabulary) if mask.kind == "rare" else None
         masker = Masker(mask, tokenizer.mask_token_id, vocabulary, tokenizer.all_special_ids, counts)
         rounds = {"train": mask.rounds, "dev": 1, "test": 1}
         ask: Any = mask.ask
