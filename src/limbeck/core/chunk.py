@@ -14,6 +14,8 @@ from limbeck.core.trace import Trace
 if TYPE_CHECKING:
     from torch import Tensor
 
+_ASKED = ("logits", 1.0)
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -34,10 +36,9 @@ class Chunk:
 
     def teacher_logits(self) -> Tensor:
         """[n, vocabulary] of a live teacher."""
-        key = ("logits", 1.0)
-        if key not in self._made:
-            self._made[key] = _wide(self.teacher.tokens.logits(self.tokens)).detach()
-        return self._made[key]
+        if _ASKED not in self._made:
+            self._made[_ASKED] = self._asked()
+        return self._made[_ASKED]
 
     @property
     def top(self) -> Top:
@@ -48,10 +49,16 @@ class Chunk:
     def drawn(self) -> Drawn:
         return self.teacher.drawn.rows(self.tokens) if len(self.teacher.drawn) else self.teacher.drawn
 
+    def _asked(self) -> Tensor:
+        """The teacher's logits, not kept unless a term has asked for them: its log-probabilities are as large."""
+        if _ASKED in self._made:
+            return self._made[_ASKED]
+        return _wide(self.teacher.tokens.logits(self.tokens)).detach()
+
     def _log_softmax(self, whose: str, temperature: float) -> Tensor:
         key = (whose, temperature)
         if key not in self._made:
-            logits = _wide(self.logits) if whose == "student" else self.teacher_logits()
+            logits = _wide(self.logits) if whose == "student" else self._asked()
             self._made[key] = (logits if temperature == 1 else logits / temperature).log_softmax(-1)
         return self._made[key]
 

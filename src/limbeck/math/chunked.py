@@ -18,7 +18,7 @@ Each = Callable[[Tensor, slice], Tensor]  # logits [n, vocabulary] of the tokens
 
 # Logits of one chunk, and the tokens it has at least: fewer make the products slow, more make the peak high.
 # Measured in benchmarks/chunked.py.
-ELEMENTS = 4_000_000
+ELEMENTS = 5_000_000
 LEAST = 32
 
 

@@ -7,8 +7,11 @@ the result is [n] and 0 at equality.
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 _FLOOR = -1e30  # stands for −∞, so that 0 · log 0 is 0 in value and gradient
 
@@ -44,11 +47,28 @@ def scaled_jsd(log_p: Tensor, log_q: Tensor, beta: float = 0.5) -> Tensor:
 
 
 def _skewed_kl(log_a: Tensor, log_b: Tensor, skew: float) -> Tensor:
+    if skew == 0 and not log_a.requires_grad:
+        return _KLFromFixed.apply(log_a, log_b)
     log_ratio = log_b - log_a
     if skew > 0:
         # Of the mixture to A. Made from the ratio, it keeps its digits where the mixture is nearly A.
         log_ratio = (log_ratio + _log(1 - skew)).logaddexp(log_a.new_tensor(math.log(skew)))
     return -(log_a.exp() * log_ratio).sum(-1)
+
+
+class _KLFromFixed(torch.autograd.Function):
+    """KL(A ‖ B) of an A that is not learned. It keeps nothing for the gradient but log A, which is there anyway."""
+
+    @staticmethod
+    def forward(ctx: Any, log_a: Tensor, log_b: Tensor) -> Tensor:
+        ctx.save_for_backward(log_a)
+        return (log_a - log_b).mul_(log_a.exp()).sum(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[None, Tensor]:
+        (log_a,) = ctx.saved_tensors
+        return None, log_a.exp().mul_(-slope[..., None])
 
 
 def _finite(x: Tensor) -> Tensor:
