@@ -46,11 +46,16 @@ def limbeck(*words: object) -> Said:
     return Said(code, out.getvalue(), err.getvalue())
 
 
+def _heed_ctrl_c() -> None:
+    """A shell that runs the tests in the background makes its children ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(*words: object, **how) -> subprocess.Popen:
     """`limbeck …` in a process and a session of its own."""
     command = [sys.executable, "-m", "limbeck", *map(str, words)]
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | how
-    return subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True, **how)
+    return subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True, preexec_fn=_heed_ctrl_c, **how)
 
 
 def start_at_terminal(*words: object) -> tuple[subprocess.Popen, Callable[[], str]]:
