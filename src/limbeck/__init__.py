@@ -20,14 +20,20 @@ if TYPE_CHECKING:
     from limbeck.core.errors import LimbeckError
     from limbeck.core.record import Record
     from limbeck.objectives import (
+        CKA,
         Cosine,
         DrawnTargets,
         GeneralisedJSD,
         Labels,
         Language,
         LogitRegression,
+        MiniLM,
+        MiniLMv2,
         NextSentence,
+        Patience,
         SoftTargets,
+        TinyBERT,
+        Transfer,
         Truncated,
         WordKD,
     )
@@ -38,12 +44,14 @@ if TYPE_CHECKING:
     from limbeck.recipes.prepare import Model
     from limbeck.recipes.run import CacheRun, Run, TrainRun
     from limbeck.report import Report
+    from limbeck.students.families import register
     from limbeck.students.shrink import Shrink
 
 __version__ = "0.1.0"
 
 # Loaded on first use: `import limbeck` and `limbeck --help` load no torch.
 _HOMES = {
+    "CKA": "objectives",
     "CacheRun": "recipes.run",
     "Cosine": "objectives",
     "DrawnTargets": "objectives",
@@ -52,22 +60,29 @@ _HOMES = {
     "Language": "objectives",
     "LimbeckError": "core.errors",
     "LogitRegression": "objectives",
+    "MiniLM": "objectives",
+    "MiniLMv2": "objectives",
     "Model": "recipes.prepare",
     "NextSentence": "objectives",
+    "Patience": "objectives",
     "Record": "core.record",
     "Report": "report",
     "Result": "recipes.job",
     "Run": "recipes.run",
     "Shrink": "students.shrink",
     "SoftTargets": "objectives",
+    "TinyBERT": "objectives",
     "TrainRun": "recipes.run",
+    "Transfer": "objectives",
     "Truncated": "objectives",
     "WordKD": "objectives",
     "cache": "recipes.cache",
     "distill": "recipes.distill",
     "fit": "recipes.fit",
+    "register": "students.families",
 }
 __all__ = [
+    "CKA",
     "CacheRun",
     "Cosine",
     "DrawnTargets",
@@ -76,20 +91,26 @@ __all__ = [
     "Language",
     "LimbeckError",
     "LogitRegression",
+    "MiniLM",
+    "MiniLMv2",
     "Model",
     "NextSentence",
+    "Patience",
     "Record",
     "Report",
     "Result",
     "Run",
     "Shrink",
     "SoftTargets",
+    "TinyBERT",
     "TrainRun",
+    "Transfer",
     "Truncated",
     "WordKD",
     "cache",
     "distill",
     "fit",
+    "register",
 ]
 
 

@@ -99,7 +99,7 @@ def test_a_narrow_terminal_still_shows_whole_flags(monkeypatch, capsys):
     [
         (("distill", "--studnet.layers", 3), "--student.layers"),
         (("distill", "--student.layer", 3), "--student.layers"),
-        (("distill", "--recipe", "hintn", "--print"), "choose one of distilbert, finetune, hinton, logits"),
+        (("distill", "--recipe", "hintn", "--print"), "did you mean 'hinton'?"),
         (("distill", "--train.decay", "slow", "--print"), "'linear', 'cosine' or 'constant'"),
         (("distill", "--epochs", "many", "--print"), "knob 'train.epochs' cannot be 'many'"),
         (("distill", "--epochs", "-1", "--print"), "greater than 0"),

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from transformers import (
     AlbertConfig,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
     BertConfig,
     BertForPreTraining,
     DebertaV2Config,
@@ -29,7 +31,7 @@ from limbeck.core import show as module
 from limbeck.core.show import projects, show
 from limbeck.core.task import Task
 from limbeck.core.trace import Batch
-from limbeck.core.want import Want
+from limbeck.core.want import Ask, Want
 
 WORDS = 50
 SHAPE = {
@@ -86,7 +88,7 @@ def test_the_logits_of_every_architecture(name):
     runs = []
     head = model.get_output_embeddings()
     hook = head.register_forward_hook(lambda module, given, out: runs.append(out.shape[-1]))
-    found = show(model, batch, Want.LOGITS | Want.HIDDEN)
+    found = show(model, batch, Ask(Want.LOGITS | Want.HIDDEN, hidden=(0, 1, 2)))
     multiplied = [width for width in runs[1:] if width]  # the first time is the trial
     hook.remove()
     outputs = model(**batch.inputs, output_hidden_states=True)
@@ -253,3 +255,27 @@ def test_a_task_about_texts_has_plain_logits(tokenizer):
     found = show(model, batch)
     assert torch.equal(found.logits, model(**inputs).logits)
     assert not found.tokens.features.numel()
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_of_texts_only_the_asked_layers_are_shown(side):
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_config(MASKED["bert"]).eval()
+    ids = torch.tensor([[1, 5, 6, 2, 0], [1, 7, 8, 9, 2]])
+    mask = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]])
+    if side == "left":
+        ids[0], mask[0] = ids[0].roll(1), mask[0].roll(1)
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    batch = Batch(Task(kind="classify", labels=("a", "b")), torch.arange(2), torch.zeros(2), torch.ones(2), inputs)
+    states = model(**inputs, output_hidden_states=True).hidden_states
+    ask = Ask(Want.HIDDEN | Want.POOLED, hidden=(2,), pooled=(0, 1))
+    for pool in ("cls", "mean"):
+        found = show(model, batch, replace(ask, pool=pool))
+        assert [x.numel() > 0 for x in found.hidden] == [False, False, True]
+        assert [x.numel() > 0 for x in found.pooled] == [True, True, False]
+        first = int(side == "left")
+        present = slice(first, first + 4)
+        expected = states[1][0, first] if pool == "cls" else states[1][0, present].mean(0)
+        assert torch.allclose(found.pooled[1][0], expected, atol=1e-6)
+        assert torch.equal(found.hidden[2], states[2])
+    assert show(model, batch).hidden == show(model, batch).pooled == ()

@@ -9,6 +9,7 @@ from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.data.corpus import load
 from limbeck.data.encode import Collator, batches, encode
 from limbeck.data.settings import DataSettings
+from limbeck.teachers import ragged
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
 from tiny import make_classifier, make_rows
@@ -72,11 +73,35 @@ def test_a_half_filled_cache_is_completed(tmp_path, asked, live):
     assert sorted(questions) == sorted(torch.cat([batch.uids for batch in some[2:]]).tolist())
 
 
-def test_a_damaged_shard_is_set_aside_and_asked_again(tmp_path, asked, live):
+def cut_short(whole: bytes) -> bytes:
+    return whole[:-50]
+
+
+def too_long(whole: bytes) -> bytes:
+    return whole + b"more"
+
+
+def one_bit_wrong(whole: bytes) -> bytes:
+    return whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]
+
+
+def other_shape(whole: bytes) -> bytes:
+    return whole.replace(b'"shape":[32,2]', b'"shape":[64,1]')
+
+
+def other_layers(whole: bytes) -> bytes:
+    return whole.replace(b'"layers":"0"', b'"layers":"7"')
+
+
+@pytest.mark.parametrize("damage", [cut_short, too_long, one_bit_wrong, other_shape, other_layers, lambda whole: b""])
+def test_a_damaged_shard_is_set_aside_and_asked_again(tmp_path, asked, live, damage):
     Cache(tmp_path, PRINTS).fill(live, asked(16), rows_per_shard=32)
     shard = tmp_path / "answers-00001.safetensors"
-    shard.write_bytes(shard.read_bytes()[:-50])
+    whole = shard.read_bytes()
+    shard.write_bytes(damage(whole))
+    assert shard.read_bytes() != whole
     cache = Cache(tmp_path, PRINTS)
+    assert shard.with_suffix(".damaged").exists()
     assert cache.damaged == [shard]
     uids = torch.cat([batch.uids for batch in asked()])
     assert 0 < cache.lacks(uids).sum() < len(uids)
@@ -98,8 +123,16 @@ def test_a_foreign_index_is_refused(tmp_path):
     (tmp_path / "cache.json").write_text("{}")
     with pytest.raises(MismatchError, match="not the index"):
         Cache(tmp_path, PRINTS)
-    (tmp_path / "cache.json").write_text(json.dumps({"format": 99, "fingerprints": PRINTS}))
-    with pytest.raises(MismatchError, match="format 99"):
+    for older_or_newer in (1, 99):
+        (tmp_path / "cache.json").write_text(json.dumps({"format": older_or_newer, "fingerprints": PRINTS}))
+        with pytest.raises(MismatchError, match=f"format {older_or_newer}.*\n.*delete it and run again"):
+            Cache(tmp_path, PRINTS)
+
+
+def test_answers_of_nobody_knows_what_are_refused(tmp_path, asked, live):
+    Cache(tmp_path, PRINTS).fill(live, asked())
+    (tmp_path / "cache.json").unlink()
+    with pytest.raises(MismatchError, match=r"not the cache.json that says of what\n.*delete"):
         Cache(tmp_path, PRINTS)
 
 
@@ -107,17 +140,15 @@ def test_a_full_disk_is_explained_and_leaves_whole_shards_only(tmp_path, asked, 
     cache = Cache(tmp_path, PRINTS)
     written = []
 
-    def full(tensors, path):
+    def full(tensors, path, metadata):
         written.append(path)
         if len(written) > 1:
             path.write_bytes(b"half")
             raise OSError(28, "No space left on device")
-        save(tensors, path)
+        save(tensors, path, metadata)
 
-    from limbeck.teachers import cache as module
-
-    save = module.save_file
-    monkeypatch.setattr(module, "save_file", full)
+    save = ragged.save_file
+    monkeypatch.setattr(ragged, "save_file", full)
     with pytest.raises(LimbeckError, match="disk is full"):
         cache.fill(live, asked(16), rows_per_shard=16)
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["answers-00000.safetensors", "cache.json"]

@@ -11,7 +11,7 @@ from limbeck.core.progress import Silent
 from limbeck.core.show import show
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Projection, Trace
-from limbeck.core.want import Want
+from limbeck.core.want import Ask, Want
 from limbeck.data.bucket import Buckets
 from limbeck.data.tokens import token_batch, token_batches, uids_of
 from limbeck.math.truncated import top_of
@@ -57,7 +57,7 @@ def batches(words, size=8, split="train"):
 
 @pytest.mark.parametrize("kind", ["mask-fill", "generate"])
 def test_a_live_teacher_leaks_no_inference_tensors(kind, words):
-    want = Want.LOGITS | Want.HIDDEN
+    ask = Ask(Want.LOGITS | Want.HIDDEN, hidden=(0, 1, 2))
     if kind == "generate":
         tokenizer = make_tokenizer()
         tokenizer.eos_token = "[SEP]"
@@ -65,7 +65,7 @@ def test_a_live_teacher_leaks_no_inference_tensors(kind, words):
     else:
         model = make_masked()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    teacher = LiveTeacher(model.train(), want, vocabulary=WORDS - 3)
+    teacher = LiveTeacher(model.train(), ask, vocabulary=WORDS - 3)
     batch = batches(words)[0]
     shown = teacher.answer(batch)
     parts = [shown.tokens.features, shown.tokens.weight, shown.tokens.bias, *shown.hidden]

@@ -6,9 +6,12 @@ import pytest
 import torch
 from transformers import TrainerCallback, set_seed
 
+from limbeck.core.objective import asks
 from limbeck.core.teacher import NoTeacher
+from limbeck.core.want import Ask, Want
 from limbeck.objectives import Cosine, Language, Truncated, WordKD
 from limbeck.recipes.word_exam import TokenExam
+from limbeck.students.open import shape_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.train.schedule import Schedule
 from limbeck.train.trainer import Distiller
@@ -24,7 +27,8 @@ def teacher():
     model = make_masked(seed=5)
     with torch.no_grad():
         model.get_output_embeddings().weight.mul_(20)
-    return LiveTeacher(model, LiveTeacher(model).has | Cosine.wants, WORDS)
+    last = model.config.num_hidden_layers
+    return LiveTeacher(model, Ask(Want.LOGITS | Want.HIDDEN, hidden=(last,)), WORDS)
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +41,10 @@ def distiller(
 ):
     set_seed(seed)
     drop = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    model = model or make_masked(layers=1, **drop)
     exam = TokenExam(words)
     return Distiller(
-        model or make_masked(layers=1, **drop),
+        model,
         objective=objective,
         teacher=teacher,
         task=words.task,
@@ -49,6 +54,7 @@ def distiller(
         collate=exam.collate,
         folder=folder,
         seed=seed,
+        ask=asks(objective, shape_of(model), shape_of(model))[0],
         gauge=gauge or exam.watched()["gauge"],
         callbacks=list(callbacks),
     )

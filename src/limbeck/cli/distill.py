@@ -57,7 +57,8 @@ def gather(run_file: str | None, knobs: dict[str, Any], resume: bool) -> dict[st
         run_file = str(kept)
     written = read_run(run_file) if run_file else {}
     if flags.get("recipe", CUSTOM) not in (CUSTOM, written.get("recipe")):
-        written.pop("objective", None)  # it spells out the recipe that the flag replaces
+        for spelled in ("objective", "stages"):  # of the recipe that the flag replaces
+            written.pop(spelled, None)
     return overlay(written, flags)
 
 

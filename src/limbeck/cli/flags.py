@@ -12,6 +12,9 @@ from pydantic.fields import FieldInfo
 
 from limbeck.core.card import METHODS
 from limbeck.core.knob import Settings
+from limbeck.core.task import Task
+from limbeck.recipes import RECIPES
+from limbeck.recipes.recipe import Stage
 
 _METAVARS: dict[Any, str] = {int: "INT", float: "NUMBER", str: "TEXT"}
 
@@ -52,13 +55,24 @@ def _flags(schema: type[Settings], objectives: bool) -> Iterator[tuple[str, tupl
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             for key, inner in kind.model_fields.items():
                 yield f"{name}__{key}", (f"{name}.{key}", _option(f"{name}.{key}", inner, name))
-        elif name != "objective":
+        elif get_origin(kind) is not dict:
             yield name, (name, _option(name, field, "the job"))
     for name, card in METHODS.items() if objectives else ():
         weight = FieldInfo(annotation=float, default=None, description=f"share of '{name}' in the sum: {card.summary}")
         for key, field in {"weight": weight, **card.cls.model_fields}.items():
             dotted = f"objective.{name}.{key}"
             yield f"objective__{name}__{key}".replace("-", "_"), (dotted, _option(dotted, field, "objective"))
+    for name in _stage_names() if objectives else ():
+        for key, field in Stage.model_fields.items():
+            if key != "objective":  # the terms of a stage have flags like those of the main one
+                dotted = f"stages.{name}.{key}"
+                yield f"stages__{name}__{key}".replace("-", "_"), (dotted, _option(dotted, field, "stages"))
+
+
+def _stage_names() -> list[str]:
+    """Of all recipes, each once."""
+    stages = [plan.stages(Task(kind=plan.serves[0], labels=("0", "1"))) for plan in RECIPES.values()]
+    return list(dict.fromkeys(name for found in stages for name in found))
 
 
 def _option(dotted: str, field: FieldInfo, panel: str) -> Any:

@@ -11,8 +11,10 @@ from rich.table import Column, Table
 
 from limbeck.core.card import METHODS, Card
 from limbeck.core.errors import KnobError
+from limbeck.core.task import Task
 from limbeck.recipes import RECIPES
-from limbeck.recipes.recipe import Recipe
+from limbeck.recipes.recipe import Recipe, from_table
+from limbeck.train.schedule import Schedule
 
 Name = Annotated[str | None, typer.Argument(help="a recipe or an objective, to be shown whole")]
 
@@ -49,7 +51,20 @@ def _list(console: Console) -> None:
 
 def _show_recipe(console: Console, plan: Recipe) -> None:
     console.print(f"[bold]recipe {plan.name}[/bold]: {escape(plan.summary)}")
-    console.print(f"  {escape(str(plan.paper))}  {plan.paper.url}", "", highlight=False, soft_wrap=True)
+    console.print(escape(plan.text), "", highlight=False)
+    task = Task(kind=plan.serves[0], labels=("0", "1"))
+    table = Table("stage", "objective", "epochs", box=None, pad_edge=False, header_style="dim")
+    for name, stage in plan.stages(task).items():
+        epochs = f"{stage.epochs:g}" if stage.epochs else "as main"
+        table.add_row(name, escape(str(from_table(stage.objective))), epochs)
+    main = plan.defaults.get("train", {}).get("epochs", Schedule().epochs)
+    table.add_row("main", escape(str(plan.objective(task))), f"{main:g}")
+    console.print(table)
+    knobs = [f"--{room}.{name} {value}" for room, values in plan.defaults.items() for name, value in values.items()]
+    if knobs:
+        console.print(f"sets {', '.join(knobs)}", highlight=False, soft_wrap=True)
+    console.print(f"serves --task {', '.join(plan.serves)}", highlight=False, soft_wrap=True)
+    console.print(f"{escape(str(plan.paper))}  {plan.paper.url}", "", highlight=False, soft_wrap=True)
 
 
 def _show_method(console: Console, card: Card) -> None:

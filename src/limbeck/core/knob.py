@@ -59,8 +59,8 @@ class Settings(BaseModel):
             raise KnobError(*_explain(cls, error, f"{within}.")) from None
 
     def but(self, **changes: Any) -> Self:
-        """The same settings with some values changed, checked again."""
-        return type(self)(**{**self.model_dump(), **changes})
+        """The same settings with some values changed, checked again. What nobody set stays unset."""
+        return type(self)(**{**self.model_dump(exclude_unset=True), **changes})
 
 
 def _explain(cls: type[BaseModel], error: ValidationError, prefix: str = "") -> tuple[str, str]:

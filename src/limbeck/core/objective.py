@@ -16,9 +16,10 @@ from pydantic import SerializeAsAny
 
 from limbeck.core.chunk import Chunk
 from limbeck.core.knob import Settings
+from limbeck.core.record import Shape
 from limbeck.core.task import OF_TEXTS, OF_TOKENS, Kind, Task
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Want
+from limbeck.core.want import Ask, Want
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,11 +47,20 @@ class Objective(Settings):
 
     rows: ClassVar[Rows] = "counted"  # which rows the mean is over
     wants: ClassVar[Want] = Want.NOTHING  # of the teacher
+    answers: ClassVar[bool] = True  # it trains what the model answers, so that answers tell how far it has come
     serves: ClassVar[tuple[Kind, ...]] = OF_TEXTS
     remedy: ClassVar[str] = ""  # said when the task is not one it serves
 
     @abstractmethod
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms: ...
+
+    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+        """What it looks at in a student and a teacher of these shapes, or a MismatchError that says what to change."""
+        return Ask(), Ask(self.wants)
+
+    def bridges(self, student: Shape, teacher: Shape) -> dict[str, tuple[int, int]]:
+        """Linear maps to be learned beside the student: name → width of the student, width of the teacher."""
+        return {}
 
     @property
     def weighted(self) -> tuple[tuple[float, Objective], ...]:
@@ -113,6 +123,22 @@ def wants(objective: Objective) -> Want:
         if weight:
             needed |= part.wants
     return needed
+
+
+def asks(objective: Objective, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+    """What the terms with weight look at, all together, in student and teacher."""
+    of_student, of_teacher = Ask(), Ask(Want.NOTHING)
+    for weight, part in objective.weighted:
+        if weight:
+            first, second = part.asks(student, teacher)
+            of_student, of_teacher = of_student | first, of_teacher | second
+    return of_student, of_teacher
+
+
+def bridges(objective: Objective, student: Shape, teacher: Shape) -> dict[str, tuple[int, int]]:
+    """The maps that the terms with weight need."""
+    needed = [part.bridges(student, teacher) for weight, part in objective.weighted if weight]
+    return {name: widths for found in needed for name, widths in found.items()}
 
 
 def misfits(objective: Objective, task: Task) -> list[Objective]:

@@ -12,24 +12,81 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from limbeck.core.tap import Heads, tapped
 from limbeck.core.trace import Batch, Projection, Trace
-from limbeck.core.want import Want
+from limbeck.core.want import Ask, Want
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+ONLY_LOGITS = Ask()
+NOWHERE = -1e4  # logit of a place where no answer can lie: its probability is 0, and gradients stay finite
 _PLAIN: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # model → its logits are one product
 
 
-def show(model: nn.Module, batch: Batch, want: Want = Want.LOGITS, vocabulary: int = 0) -> Trace:
+def show(model: nn.Module, batch: Batch, ask: Ask = ONLY_LOGITS, vocabulary: int = 0) -> Trace:
     """What `model` says of a batch; `vocabulary` cuts off rows of the projection that pad it to a round number."""
-    if not batch.task.of_tokens:
-        return Trace(logits=model(**batch.inputs).logits)
     inner: Any = getattr(model, "module", model)  # inside a wrapper for several processes
+    if batch.task.of_tokens:
+        return _show_words(model, inner, batch, ask, vocabulary)
+    seen: list[Heads] = []
+    with tapped(ask, seen):
+        outputs = model(**batch.inputs, **_options(inner, ask))
+    return Trace(logits=_rows(outputs, batch), **_states(outputs, batch, ask), **_heads(seen, ask))
+
+
+def _rows(outputs: Any, batch: Batch) -> Tensor:
+    """[rows, outputs]: of texts as they are; of places, a row for each label a batch has."""
+    import torch
+
+    if batch.task.kind == "tag":
+        found: Tensor = outputs.logits[batch.asked]
+    elif batch.task.kind == "answer":
+        both = torch.stack([outputs.start_logits, outputs.end_logits], 1).masked_fill(~batch.asked[:, None], NOWHERE)
+        found = both.flatten(0, 1)
+    else:
+        found = outputs.logits
+    return found
+
+
+def _states(outputs: Any, batch: Batch, ask: Ask) -> dict[str, Any]:
+    if not ask.want & (Want.HIDDEN | Want.POOLED):
+        return {}
+    states = outputs.hidden_states
+    hidden = tuple(x if layer in ask.hidden else x.new_empty(0) for layer, x in enumerate(states))
+    pooled = tuple(_pool(x, batch, ask) if layer in ask.pooled else x.new_empty(0) for layer, x in enumerate(states))
+    return {"hidden": hidden if ask.hidden else (), "pooled": pooled if ask.pooled else ()}
+
+
+def _pool(states: Tensor, batch: Batch, ask: Ask) -> Tensor:
+    """[batch, length, width] → [batch, width], without padding."""
+    present = batch.inputs["attention_mask"].bool()
+    if ask.pool == "cls":  # the first token that is there: padding may stand on the left
+        return states[range(len(states)), present.int().argmax(1)]
+    total = states.masked_fill(~present[..., None], 0).sum(1)  # what stands at padding may be anything
+    return total / present.sum(1, keepdim=True).clamp(min=1)
+
+
+def _heads(seen: list[Heads], ask: Ask) -> dict[str, Any]:
+    wanted = {
+        "attention": (Want.ATTENTION, lambda heads: heads.scores),
+        "queries": (Want.QUERIES, lambda heads: heads.queries),
+        "keys": (Want.KEYS, lambda heads: heads.keys),
+        "values": (Want.VALUES, lambda heads: heads.values),
+    }
+    return {
+        name: (Trace().logits, *(part(heads) for heads in seen))
+        for name, (want, part) in wanted.items()
+        if want & ask.want
+    }
+
+
+def _show_words(model: nn.Module, inner: Any, batch: Batch, ask: Ask, vocabulary: int) -> Trace:
     kept: list[Tensor] = []
+    seen: list[Heads] = []
     plain = projects(inner, batch)
-    with _without_projection(inner.get_output_embeddings(), kept) if plain else _as_it_is():
-        outputs = model(**batch.inputs, **_options(inner, want))
+    with tapped(ask, seen), _without_projection(inner.get_output_embeddings(), kept) if plain else _as_it_is():
+        outputs = model(**batch.inputs, **_options(inner, ask))
     if plain:
         head = inner.get_output_embeddings()
         tokens = _projection(kept[0][batch.counted], head.weight, getattr(head, "bias", None), vocabulary)
@@ -37,8 +94,9 @@ def show(model: nn.Module, batch: Batch, want: Want = Want.LOGITS, vocabulary: i
         tokens = Projection(_logits(outputs)[batch.counted][:, : vocabulary or None])
     return Trace(
         logits=outputs.seq_relationship_logits if batch.follows.numel() else Trace().logits,
-        hidden=tuple(outputs.hidden_states) if want & Want.HIDDEN else (),
         tokens=tokens,
+        **_states(outputs, batch, ask),
+        **_heads(seen, ask),
     )
 
 
@@ -71,7 +129,7 @@ def _passes_planted(model: Any, inputs: dict[str, Tensor]) -> bool:
     kept: list[Tensor] = []
     planted = torch.linspace(-99, 99, head.out_features, device=head.weight.device, dtype=head.weight.dtype)
     with torch.no_grad(), _without_projection(head, kept, planted):
-        found = _logits(model(**inputs, **_options(model, Want.LOGITS)))
+        found = _logits(model(**inputs, **_options(model, ONLY_LOGITS)))
     return bool(kept) and torch.equal(found, planted.expand_as(found))
 
 
@@ -81,9 +139,9 @@ def _logits(outputs: Any) -> Tensor:
     return found
 
 
-def _options(model: nn.Module, want: Want) -> dict[str, bool]:
+def _options(model: nn.Module, ask: Ask) -> dict[str, bool]:
     known = inspect.signature(model.forward).parameters
-    options = {"output_hidden_states": bool(want & Want.HIDDEN), "use_cache": False}
+    options = {"output_hidden_states": bool(ask.want & (Want.HIDDEN | Want.POOLED)), "use_cache": False}
     return {name: value for name, value in options.items() if name in known or (value and "kwargs" in known)}
 
 

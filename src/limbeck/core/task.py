@@ -1,4 +1,4 @@
-"""What is asked of a text: one class of several, any number of labels, a number, or its own words."""
+"""What is asked of a text: one class of several, any number of labels, a number, its own words, or places in it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from typing import Literal
 
 from limbeck.core.knob import Settings
 
-Kind = Literal["classify", "multilabel", "regress", "mask-fill", "generate"]
+Kind = Literal["classify", "multilabel", "regress", "mask-fill", "generate", "tag", "answer"]
 TokenKind = Literal["mask-fill", "generate"]
+PlaceKind = Literal["tag", "answer"]
 OF_TEXTS: tuple[Kind, ...] = ("classify", "multilabel", "regress")
 OF_TOKENS: tuple[TokenKind, ...] = ("mask-fill", "generate")  # a row is a token, an answer a distribution over words
+# A row is a word whose tag is asked for, or one end of an answer, which is a place in the text.
+OF_PLACES: tuple[PlaceKind, ...] = ("tag", "answer")
+ENDS = ("start", "end")  # the two rows of a question, and the outputs of a model that answers
 
 
 class Task(Settings):
@@ -22,14 +26,20 @@ class Task(Settings):
         return self.kind in OF_TOKENS
 
     @property
+    def of_places(self) -> bool:
+        return self.kind in OF_PLACES
+
+    @property
     def outputs(self) -> int:
         if self.of_tokens:
             return self.vocabulary
+        if self.kind == "answer":
+            return len(ENDS)
         return 1 if self.kind == "regress" else len(self.labels)
 
     @property
     def problem_type(self) -> str:
-        """The name transformers has for this kind of task; for tasks about tokens it has none."""
+        """The name transformers has for this kind of task; for tasks about tokens and places it has none."""
         names = {
             "classify": "single_label_classification",
             "multilabel": "multi_label_classification",
@@ -41,7 +51,7 @@ class Task(Settings):
     def metric(self) -> str:
         """The one figure that early stopping watches and the report leads with."""
         names = {"classify": "accuracy", "multilabel": "f1_micro", "regress": "pearson"}
-        return names.get(self.kind, "perplexity")
+        return names.get(self.kind, "f1" if self.of_places else "perplexity")
 
     @property
     def higher_is_better(self) -> bool:
@@ -51,7 +61,7 @@ class Task(Settings):
         if self.of_tokens:
             what = "words under a mask" if self.kind == "mask-fill" else "the next word"
             return f"{what}, {self.vocabulary:,} to choose from"
-        if self.kind == "regress":
-            return "regression"
-        what = "classes" if self.kind == "classify" else "labels, any number per text"
+        if self.kind in ("regress", "answer"):
+            return "regression" if self.kind == "regress" else "questions answered by a part of a text"
+        what = {"classify": "classes", "tag": "tags of words"}.get(self.kind, "labels, any number per text")
         return f"{len(self.labels)} {what} ({', '.join(self.labels[:6])}{', …' if len(self.labels) > 6 else ''})"

@@ -12,7 +12,9 @@ from limbeck.core.want import Want
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
+
+OF_LAYERS = ("hidden", "pooled", "attention", "queries", "keys", "values")
 
 
 def _nothing() -> Tensor:
@@ -50,20 +52,35 @@ class Projection:
 class Trace:
     """What a model showed for one batch. Absent is empty, never None."""
 
-    logits: Tensor = field(default_factory=_nothing)  # [batch, outputs]
-    hidden: tuple[Tensor, ...] = ()  # embeddings, then one [batch, length, width] per layer
-    attention: tuple[Tensor, ...] = ()  # one [batch, heads, length, length] per layer
-    values: tuple[Tensor, ...] = ()  # one [batch, heads, length, width / heads] per layer
+    logits: Tensor = field(default_factory=_nothing)  # [rows, outputs]
+    # Of layers: the embeddings first, then one per layer, empty where it was not asked for.
+    hidden: tuple[Tensor, ...] = ()  # [batch, length, width]
+    pooled: tuple[Tensor, ...] = ()  # [batch, width]
+    attention: tuple[Tensor, ...] = ()  # [batch, heads, length, length] scaled scores before mask and softmax
+    queries: tuple[Tensor, ...] = ()  # [batch, heads, length, width / heads]
+    keys: tuple[Tensor, ...] = ()  # the same
+    values: tuple[Tensor, ...] = ()  # the same
+    bridges: Mapping[str, nn.Module] = field(default_factory=dict)  # of a student: learned ways to the teacher's width
     tokens: Projection = field(default_factory=Projection)  # of the asked tokens
     top: Top = field(default_factory=Top)  # of the asked tokens
     drawn: Drawn = field(default_factory=Drawn)  # of the asked tokens
+
+    def through(self, bridge: str, states: Tensor) -> Tensor:
+        """States as the teacher would see them; unchanged where no bridge is needed."""
+        if bridge not in self.bridges:
+            return states
+        found: Tensor = self.bridges[bridge](states)
+        return found
 
     @property
     def has(self) -> Want:
         shown = Want.LOGITS if self.logits.numel() or self.tokens.features.numel() else Want.NOTHING
         for part, want in (
             (self.hidden, Want.HIDDEN),
+            (self.pooled, Want.POOLED),
             (self.attention, Want.ATTENTION),
+            (self.queries, Want.QUERIES),
+            (self.keys, Want.KEYS),
             (self.values, Want.VALUES),
             (self.top.ids.numel(), Want.TOP),
             (self.drawn.ids.numel(), Want.DRAWN),
@@ -77,7 +94,9 @@ class Trace:
 class Batch:
     """Examples as tensors. `uids` name them wherever they go.
 
-    A row is a text, or, in a task about tokens, a token: then labels, labelled and asked are [batch, length]."""
+    A row is what one label is of. Of texts it is the text. Of words it is a token: then labels, labelled and asked are
+    [batch, length]. In `tag` it is a word's first token, one row for each place that `asked` marks. In `answer` a text
+    has two rows, where the answer starts and where it ends, and `asked` marks the places it may lie in."""
 
     task: Task
     uids: Tensor  # [batch] int64

@@ -44,6 +44,16 @@ class Examples:
         )
 
 
+def joined(first: Examples, second: Examples) -> Examples:
+    return Examples(
+        np.concatenate([first.uids, second.uids]),
+        [*first.texts, *second.texts],
+        [*first.pairs, *second.pairs],
+        np.concatenate([first.labels, second.labels]),
+        np.concatenate([first.labelled, second.labelled]),
+    )
+
+
 @dataclass(frozen=True)
 class Corpus:
     task: Task

@@ -34,6 +34,12 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def first(self, rows: int) -> Encoded:
+        """The same without the rows after the first ones."""
+        end = self._offsets[rows]
+        columns = {name: tokens[:end] for name, tokens in self._columns.items()}
+        return Encoded(self.examples.take(range(rows)), columns, self._offsets[: rows + 1], self.truncated)
+
     def __getitem__(self, index: int) -> dict[str, Any]:
         start, stop = self._offsets[index], self._offsets[index + 1]
         row: dict[str, Any] = {name: tokens[start:stop].tolist() for name, tokens in self._columns.items()}

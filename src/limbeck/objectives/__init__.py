@@ -1,5 +1,6 @@
 """What a student is asked to imitate. One method, one file."""
 
+from limbeck.objectives.cka import CKA
 from limbeck.objectives.distilbert import Cosine
 from limbeck.objectives.drawn import DrawnTargets
 from limbeck.objectives.gkd import GeneralisedJSD
@@ -7,19 +8,30 @@ from limbeck.objectives.hinton import SoftTargets
 from limbeck.objectives.labels import Labels
 from limbeck.objectives.language import Language
 from limbeck.objectives.logits import LogitRegression
+from limbeck.objectives.minilm import MiniLM
+from limbeck.objectives.minilmv2 import MiniLMv2
+from limbeck.objectives.mobilebert import Transfer
 from limbeck.objectives.next_sentence import NextSentence
+from limbeck.objectives.pkd import Patience
+from limbeck.objectives.tinybert import TinyBERT
 from limbeck.objectives.truncated import Truncated
 from limbeck.objectives.word_kd import WordKD
 
 __all__ = [
+    "CKA",
     "Cosine",
     "DrawnTargets",
     "GeneralisedJSD",
     "Labels",
     "Language",
     "LogitRegression",
+    "MiniLM",
+    "MiniLMv2",
     "NextSentence",
+    "Patience",
     "SoftTargets",
+    "TinyBERT",
+    "Transfer",
     "Truncated",
     "WordKD",
 ]

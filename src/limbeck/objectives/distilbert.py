@@ -15,10 +15,12 @@ from typing import ClassVar
 
 from limbeck import math
 from limbeck.core.card import method
+from limbeck.core.errors import MismatchError
 from limbeck.core.objective import Mean, Objective, Rows, Terms
+from limbeck.core.record import Shape
 from limbeck.core.task import OF_TOKENS, Kind
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Want
+from limbeck.core.want import Ask, Want
 from limbeck.objectives.papers import SANH_2019
 
 
@@ -28,6 +30,15 @@ class Cosine(Objective):
     wants: ClassVar[Want] = Want.HIDDEN
     serves: ClassVar[tuple[Kind, ...]] = OF_TOKENS
     remedy: ClassVar[str] = "it belongs to pre-training; for texts with labels use 'hinton' or 'logits'"
+
+    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+        if student.hidden != teacher.hidden:
+            raise MismatchError(
+                f"'cosine' compares states of one width, but the student has {student.hidden} and the teacher "
+                f"{teacher.hidden}",
+                "keep the teacher's width, or give the term the weight 0",
+            )
+        return Ask(Want.LOGITS | Want.HIDDEN, hidden=(student.layers,)), Ask(Want.HIDDEN, hidden=(teacher.layers,))
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
         present = batch.inputs["attention_mask"].bool()

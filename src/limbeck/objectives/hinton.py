@@ -1,6 +1,8 @@
 """Soft targets: the student learns the teacher's whole distribution.
 
     classes      L = T² · KL( softmax(t/T) ‖ softmax(s/T) )
+    tags         as classes, a row for each word
+    answers      as classes, a row for the start and one for the end, over the places where it may lie
     multi-label  L = T² · mean over labels of KL( σ(t/T) ‖ σ(s/T) )
 
 T² keeps the gradient's size independent of T; it stands on this term only, never on the labels' one.
@@ -10,22 +12,24 @@ so unlabelled text teaches too.
 
 from __future__ import annotations
 
+from math import inf
 from typing import ClassVar
 
 from limbeck import math
 from limbeck.core.card import method
 from limbeck.core.knob import knob
-from limbeck.core.objective import Objective, Terms
-from limbeck.core.task import Kind
+from limbeck.core.objective import Mean, Objective, Terms
+from limbeck.core.task import OF_PLACES, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
 from limbeck.objectives.papers import HINTON_2015
+from limbeck.objectives.places import within
 
 
 @method("hinton", HINTON_2015)
 class SoftTargets(Objective):
     wants: ClassVar[Want] = Want.LOGITS
-    serves: ClassVar[tuple[Kind, ...]] = ("classify", "multilabel")
+    serves: ClassVar[tuple[Kind, ...]] = ("classify", "multilabel", *OF_PLACES)
     remedy: ClassVar[str] = "a number has no distribution to soften; use 'logits', which matches the number itself"
 
     temperature: float = knob(
@@ -33,8 +37,9 @@ class SoftTargets(Objective):
     )
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
-        if batch.task.kind == "classify":
-            each = math.kl(teacher.logits, student.logits, self.temperature)
-        else:
+        if batch.task.kind == "multilabel":
             each = math.binary_kl(teacher.logits, student.logits, self.temperature) / batch.task.outputs
-        return {"soft": math.masked_mean(self.temperature**2 * each, batch.counted)}
+        else:
+            taught, said = (within(trace.logits, batch, -inf) for trace in (teacher, student))
+            each = math.kl(taught, said, self.temperature)
+        return {"soft": Mean(self.temperature**2 * each.sum(), each.new_tensor(len(each)))}

@@ -3,7 +3,8 @@
     L = mean over outputs of (s − t)²
 
 The mean over outputs is stated because it matters: a sum would be as many times stronger as there are classes.
-Serves regression too, where the only output is the number itself.
+Serves regression too, where the only output is the number itself, and tags, a row for each word. Of an answer the
+outputs of a row are the places it may lie at, and only those are in the mean.
 """
 
 from __future__ import annotations
@@ -12,16 +13,22 @@ from typing import ClassVar
 
 from limbeck import math
 from limbeck.core.card import method
-from limbeck.core.objective import Objective, Terms
+from limbeck.core.objective import Mean, Objective, Terms
+from limbeck.core.task import OF_PLACES, OF_TEXTS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
 from limbeck.objectives.papers import BA_CARUANA_2014
+from limbeck.objectives.places import places, within
 
 
 @method("logits", BA_CARUANA_2014)
 class LogitRegression(Objective):
     wants: ClassVar[Want] = Want.LOGITS
+    serves: ClassVar[tuple[Kind, ...]] = (*OF_TEXTS, *OF_PLACES)
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
-        each = math.squared_distance(teacher.logits, student.logits)
-        return {"logits": math.masked_mean(each, batch.counted)}
+        taught, said = (within(trace.logits, batch, 0.0) for trace in (teacher, student))
+        each = math.squared_distance(taught, said)
+        if batch.task.kind == "answer":
+            each = each * said.shape[1] / places(batch)
+        return {"logits": Mean(each.sum(), each.new_tensor(len(each)))}

@@ -68,3 +68,75 @@ ANSHUMANN_2025 = Paper(
     "anshumann2025sparse",
     "https://arxiv.org/abs/2503.16870",
 )
+WANG_2020 = Paper(
+    "MiniLM: Deep Self-Attention Distillation for Task-Agnostic Compression of Pre-Trained Transformers",
+    "Wenhui Wang and Furu Wei and Li Dong and Hangbo Bao and Nan Yang and Ming Zhou",
+    2020,
+    "NeurIPS 2020, arXiv:2002.10957",
+    "wang2020minilm",
+    "https://arxiv.org/abs/2002.10957",
+)
+WANG_2021 = Paper(
+    "MiniLMv2: Multi-Head Self-Attention Relation Distillation for Compressing Pretrained Transformers",
+    "Wenhui Wang and Hangbo Bao and Shaohan Huang and Li Dong and Furu Wei",
+    2021,
+    "Findings of ACL 2021, arXiv:2012.15828",
+    "wang2021minilmv2",
+    "https://arxiv.org/abs/2012.15828",
+)
+SUN_2019 = Paper(
+    "Patient Knowledge Distillation for BERT Model Compression",
+    "Siqi Sun and Yu Cheng and Zhe Gan and Jingjing Liu",
+    2019,
+    "EMNLP 2019, arXiv:1908.09355",
+    "sun2019patient",
+    "https://arxiv.org/abs/1908.09355",
+)
+JIAO_2020 = Paper(
+    "TinyBERT: Distilling BERT for Natural Language Understanding",
+    "Xiaoqi Jiao and Yichun Yin and Lifeng Shang and Xin Jiang and Xiao Chen and Linlin Li and Fang Wang and Qun Liu",
+    2020,
+    "Findings of EMNLP 2020, arXiv:1909.10351",
+    "jiao2020tinybert",
+    "https://arxiv.org/abs/1909.10351",
+)
+DASGUPTA_COHN_2025 = Paper(
+    "Improving Language Model Distillation through Hidden State Matching",
+    "Sayantan Dasgupta and Trevor Cohn",
+    2025,
+    "ICLR 2025",
+    "dasgupta2025hidden",
+    "https://openreview.net/forum?id=IcVSKhVpKu",
+)
+SUN_2020 = Paper(
+    "MobileBERT: a Compact Task-Agnostic BERT for Resource-Limited Devices",
+    "Zhiqing Sun and Hongkun Yu and Xiaodan Song and Renjie Liu and Yiming Yang and Denny Zhou",
+    2020,
+    "ACL 2020, arXiv:2004.02984",
+    "sun2020mobilebert",
+    "https://arxiv.org/abs/2004.02984",
+)
+LAN_2020 = Paper(
+    "ALBERT: A Lite BERT for Self-supervised Learning of Language Representations",
+    "Zhenzhong Lan and Mingda Chen and Sebastian Goodman and Kevin Gimpel and Piyush Sharma and Radu Soricut",
+    2020,
+    "ICLR 2020, arXiv:1909.11942",
+    "lan2020albert",
+    "https://arxiv.org/abs/1909.11942",
+)
+HU_2018 = Paper(
+    "Attention-Guided Answer Distillation for Machine Reading Comprehension",
+    "Minghao Hu and Yuxing Peng and Furu Wei and Zhen Huang and Dongsheng Li and Nan Yang and Ming Zhou",
+    2018,
+    "EMNLP 2018, arXiv:1808.07644",
+    "hu2018attention",
+    "https://arxiv.org/abs/1808.07644",
+)
+TANG_2019 = Paper(
+    "Distilling Task-Specific Knowledge from BERT into Simple Neural Networks",
+    "Raphael Tang and Yao Lu and Linqing Liu and Lili Mou and Olga Vechtomova and Jimmy Lin",
+    2019,
+    "arXiv:1903.12136",
+    "tang2019distilling",
+    "https://arxiv.org/abs/1903.12136",
+)

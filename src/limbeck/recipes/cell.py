@@ -11,21 +11,22 @@ from typing import Any, Protocol
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
+from safetensors.torch import load_model, save_model
 from torch import Tensor
 from transformers import EvalPrediction, PreTrainedModel, TrainerCallback, set_seed
 
 from limbeck.core.files import atomic, explained, write_text
-from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
-from limbeck.core.record import ClassScore, Fidelity, SeedResult
+from limbeck.core.record import ClassScore, CurvePoint, Fidelity, SeedResult
+from limbeck.core.tap import install, uninstall
 from limbeck.core.task import Task
-from limbeck.core.teacher import Teacher
 from limbeck.data.encode import Collator, Encoded, batches
 from limbeck.data.tokens import Tokens
 from limbeck.measure.predict import predict
 from limbeck.measure.quality import quality
+from limbeck.recipes.phases import Phase, Plan
 from limbeck.students.open import name_outputs, quiet
-from limbeck.train.schedule import Schedule
+from limbeck.train.bridges import add_bridges, drop_bridges
 from limbeck.train.trainer import Distiller, Watch
 
 
@@ -39,9 +40,7 @@ class Cell:
     build: Callable[[], PreTrainedModel]
     tokenizer: Any
     task: Task
-    objective: Objective
-    teacher: Teacher
-    schedule: Schedule
+    plan: Plan
     train: Encoded | Tokens
     exam: Exam
 
@@ -120,43 +119,116 @@ def _train(cell: Cell, home: Path, watcher: Watcher, callbacks: Sequence[Trainer
     model = cell.build()
     if not cell.task.of_tokens:
         name_outputs(model.config, cell.task)
-    trainer = Distiller(
+    add_bridges(model, cell.plan.bridges)
+    if cell.plan.taps_student:
+        install(model)
+    past = Past()
+    with explained(home), quiet():
+        for phase in cell.plan.phases[:-1]:
+            past = _pass(cell, phase, model, home, past, watcher, callbacks)
+        trainer = _trainer(cell, cell.plan.phases[-1], model, home / "checkpoints", past, watcher, callbacks)
+        trainer.train(resume_from_checkpoint=trainer.last_complete_checkpoint())
+        _keep(cell, home, trainer, past)
+        for leftover in (*home.glob("checkpoints*"), *home.glob("stage-*")):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What the phases before took, and what they logged."""
+
+    seconds: float = 0.0
+    epochs: float = 0.0
+    steps: int = 0
+    curve: tuple[CurvePoint, ...] = ()
+
+
+def _pass(
+    cell: Cell,
+    phase: Phase,
+    model: PreTrainedModel,
+    home: Path,
+    past: Past,
+    watcher: Watcher,
+    callbacks: Sequence[TrainerCallback],
+) -> Past:
+    """Trains one phase, or takes what it left behind. Its last file tells that all is there."""
+    folder = home / f"stage-{phase.name}"
+    done, weights = folder / "done.json", folder / "weights.safetensors"
+    if done.exists():
+        load_model(model, weights)
+    else:
+        trainer = _trainer(cell, phase, model, home / f"checkpoints-{phase.name}", past, watcher, callbacks)
+        trainer.train(resume_from_checkpoint=trainer.last_complete_checkpoint())
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic(weights) as part:
+            save_model(trainer.model, str(part))
+        curve = [point.model_dump() for point in trainer.curve()]
+        took = {"seconds": trainer.seconds, "epochs": trainer.state.epoch, "steps": trainer.state.global_step}
+        write_text(done, json.dumps({**took, "curve": curve}))
+        shutil.rmtree(home / f"checkpoints-{phase.name}", ignore_errors=True)
+    found = json.loads(done.read_text(encoding="utf-8"))
+    return Past(
+        past.seconds + found["seconds"],
+        past.epochs + found["epochs"],
+        past.steps + found["steps"],
+        (*past.curve, *_later([CurvePoint(**point) for point in found["curve"]], past)),
+    )
+
+
+def _later(curve: Sequence[CurvePoint], past: Past) -> list[CurvePoint]:
+    """A phase's log, counted on from the phases before."""
+    return [point.but(step=point.step + past.steps, epoch=point.epoch + past.epochs) for point in curve]
+
+
+def _trainer(
+    cell: Cell,
+    phase: Phase,
+    model: PreTrainedModel,
+    folder: Path,
+    past: Past,
+    watcher: Watcher,
+    callbacks: Sequence[TrainerCallback],
+) -> Distiller:
+    part = (past.epochs / cell.plan.epochs, phase.schedule.epochs / cell.plan.epochs)
+    return Distiller(
         model,
-        objective=cell.objective,
-        teacher=cell.teacher,
+        objective=phase.objective,
+        teacher=phase.teacher,
         task=cell.task,
-        schedule=cell.schedule,
+        schedule=phase.schedule,
         train=cell.train,
         dev=cell.exam.dev,
         collate=cell.exam.collate,
-        folder=home / "checkpoints",
+        folder=folder,
         seed=cell.seed,
-        **cell.exam.watched(),
-        callbacks=[Watch(watcher, cell.title, cell.task.metric), *callbacks],
+        ask=phase.of_student,
+        focus=phase.focus,
+        best=phase.watched,
+        **(cell.exam.watched() if phase.watched else {}),
+        callbacks=[Watch(watcher, cell.title, cell.task.metric, part), *callbacks],
     )
-    with explained(home), quiet():
-        trainer.train(resume_from_checkpoint=trainer.last_complete_checkpoint())
-        _keep(cell, home, trainer, seconds=trainer.seconds)
-        shutil.rmtree(home / "checkpoints", ignore_errors=True)
 
 
-def _keep(cell: Cell, home: Path, trainer: Distiller, seconds: float) -> None:
+def _keep(cell: Cell, home: Path, trainer: Distiller, past: Past) -> None:
     """Model, answers and figures; the result comes last, so that what has one is whole."""
-    model, state = trainer.model.cpu().eval(), trainer.state
+    model, state, seconds = trainer.model.cpu().eval(), trainer.state, past.seconds + trainer.seconds
+    drop_bridges(model)
+    uninstall(model)
     model.save_pretrained(home / "model")
     cell.tokenizer.save_pretrained(home / "model")
     answers = cell.exam.test(model)
     with atomic(home / "test.safetensors") as part:
         save_file({"uids": answers.uids, "logits": answers.logits}, part)
-    seen = state.epoch * len(cell.train)
+    seen = (past.epochs + state.epoch) * len(cell.train)
     result = SeedResult(
         seed=cell.seed,
         quality=answers.quality,
         per_class=list(answers.per_class),
         fidelity=answers.fidelity,
-        curve=trainer.curve(),
+        curve=[*past.curve, *_later(trainer.curve(), past)],
         seconds=seconds,
-        best_step=state.best_global_step or state.global_step,
+        best_step=past.steps + (state.best_global_step or state.global_step),
         sentences_per_second=seen / seconds,
     )
     dev_score = (state.best_metric or 0.0) * (1 if cell.task.higher_is_better else -1)

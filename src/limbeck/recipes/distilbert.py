@@ -15,8 +15,6 @@ DISTILBERT = recipe(
         SANH_2019,
         lambda task: 2.0 * Language() + 5.0 * WordKD(temperature=2.0) + 1.0 * Cosine(),
         serves=("mask-fill",),
-        mask="rare",
-        ask="all",
-        family="distilbert",
+        defaults={"mask": {"kind": "rare", "ask": "all"}, "student": {"family": "distilbert"}},
     )
 )

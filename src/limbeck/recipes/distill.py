@@ -5,12 +5,9 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import PreTrainedModel, TrainerCallback
 
@@ -18,31 +15,18 @@ from limbeck.core.errors import KnobError
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.task import OF_TOKENS
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.data.encode import Collator, Encoded, batches, encode
-from limbeck.recipes.cell import Cell, Outcome, TextExam, predict_split, train_cell
+from limbeck.recipes.asked import ask
+from limbeck.recipes.cell import Outcome, train_cell
 from limbeck.recipes.folder import agree, claimed
-from limbeck.recipes.job import (
-    ASKING,
-    MEASURING,
-    Result,
-    Start,
-    cells,
-    finish,
-    passed,
-    start_from,
-    start_shrunk,
-    timing_cost,
-)
+from limbeck.recipes.job import ASKING, MEASURING, Result, finish, passed, timing_cost
 from limbeck.recipes.language import distill_words
-from limbeck.recipes.prepare import SPLITS, Model, Prepared, prepare
+from limbeck.recipes.prepare import Model, check_recipe, gather, prepare
 from limbeck.recipes.recipe import to_table
 from limbeck.recipes.run import CUSTOM, Run
+from limbeck.recipes.student import Student, set_up
 from limbeck.recipes.tell import Findings, settle, tell
-from limbeck.students.open import open_classifier, open_encoder, shape_of
+from limbeck.students.open import open_classifier
 from limbeck.students.shrink import Shrink
-from limbeck.teachers.cache import Cache
-from limbeck.teachers.live import LiveTeacher
 
 
 def distill(
@@ -96,6 +80,11 @@ def _given(model: Any, tokenizer: Any) -> tuple[Model | None, str]:
     """A model in hand, or the place of one."""
     if isinstance(model, str | Path):
         return None, str(model)
+    if not isinstance(model, Model | PreTrainedModel):
+        raise KnobError(
+            f"a {type(model).__name__} is not a model",
+            "give a folder, a hub id, a model of transformers, or, for the student, a Shrink: Shrink(layers=3)",
+        )
     given = model if isinstance(model, Model) else Model(model, tokenizer)
     if given.tokenizer is None:
         raise KnobError(
@@ -116,111 +105,35 @@ def _distill(
 ) -> Result:
     if run.train.threads:
         torch.set_num_threads(run.train.threads)
-    ready = prepare(run, watcher, data=data, teacher=taught, student=started)
-    start = _start(ready)
-    ready = replace(
-        ready, run=ready.run.but(train=ready.run.train.at_width(shape_of(start.network).hidden, ready.task))
-    )
-    agree(folder, ready.run, ready.fingerprints)
-    watcher.say(start.origin)
-    watcher.plan(_stages(ready, start))
-    teacher, teacher_logits = _ask(ready, folder, watcher)
-    ready = _with_dev_labels(ready, teacher_logits["dev"])
+    check_recipe(run)
+    material = gather(run, watcher, data=data, teacher=taught)
+    ready = prepare(run, material, watcher, started)
+    student = set_up(ready)
+    agree(folder, student.ready.run, ready.fingerprints)
+    watcher.say(student.start.origin)
+    watcher.plan(_stages(student))
+    asked = ask(material, [student], Path(run.teach.cache or folder / "teacher-answers"), watcher)
+    student = student.taught(asked)
     teacher_home = settle(ready.teacher, folder / "teacher")
-    if ready.teacher.where and not ready.run.teach.live:
+    if ready.teacher.where and not asked.live:
         ready.teacher.network.to("meta")  # all is asked: its memory goes to the student
     outcomes: dict[str, list[Outcome]] = {}
-    for cell in _cells(ready, start, teacher):
+    for cell in student.cells():
         outcomes.setdefault(cell.name.split("-")[0], []).append(train_cell(cell, folder / "arms", watcher, callbacks))
-    findings = Findings(ready, teacher_logits["test"], teacher_home, outcomes, folder, command)
+    findings = Findings(student.ready, asked.logits["test"], teacher_home, outcomes, folder, command)
     record = tell(findings, watcher, MEASURING)
-    record = record.but(notes=[start.origin, *record.notes])
+    record = record.but(notes=[student.start.origin, *asked.notes, *record.notes])
     result = finish(record, outcomes, folder, open_classifier)
     watcher.at(MEASURING, 1.0)
     return result
 
 
-def _cells(ready: Prepared, start: Start, teacher: Teacher) -> list[Cell]:
-    return cells(
-        ready.run,
-        start,
-        ready.tokenizer,
-        ready.task,
-        ready.objective,
-        teacher,
-        ready.for_student["train"],
-        TextExam(ready.task, ready.tokenizer, ready.for_student),
-        baseline=bool(ready.corpus.train.labelled.any()),
-    )
-
-
-def _start(ready: Prepared) -> Start:
-    given = ready.student
-    if given is None:
-        return start_shrunk(ready.run.student, ready.teacher.network)
-    reopened = partial(open_encoder, given.where, ready.task, ready.run.trust_remote_code)
-    return start_from(given, lambda: reopened()[0])
-
-
-def _stages(ready: Prepared, start: Start) -> list[Stage]:
-    """Costs in rows × parameters through which they pass: a training step is three passes."""
-    big, small = passed(ready.teacher.network), passed(start.network)
-    rows = {name: len(getattr(ready.corpus, name)) for name in SPLITS}
-    train, schedule = ready.run.train, rows["train"] * ready.run.train.epochs
-    each = small * (3 * schedule + rows["dev"] * train.epochs * train.evals_per_epoch + rows["test"])
-    live = big * schedule if ready.run.teach.live else 0.0
-    stages = [Stage(ASKING, big * sum(rows.values()))]
-    stages += [
-        Stage(cell.title, each + (live if "distilled" in cell.name else 0.0))
-        for cell in _cells(ready, start, NoTeacher())
-    ]
+def _stages(student: Student) -> list[Stage]:
+    ready = student.ready
+    big = passed(ready.teacher.network)
+    rows = sum(len(split) for split in ready.for_teacher.values())
     return [
-        *stages,
+        Stage(ASKING, big * rows),
+        *(Stage(cell.title, student.cost(cell)) for cell in student.cells()),
         Stage(MEASURING, timing_cost(ready.run.measure, models=3)),
     ]
-
-
-def _ask(ready: Prepared, folder: Path, watcher: Watcher) -> tuple[Teacher, dict[str, np.ndarray]]:
-    """The teacher to train with, and what it says of dev and test."""
-    live = LiveTeacher(ready.teacher.network)
-    if ready.run.teach.live:
-        logits = {name: _predict(ready, ready.for_teacher[name]) for name in ("dev", "test")}
-        watcher.at(ASKING, 1.0)
-        return live, logits
-    about = {name: ready.fingerprints[name] for name in ("teacher", "tokenizer", "data")}
-    cache = Cache(ready.run.teach.cache or folder / "teacher-answers", about)
-    for path in cache.damaged:
-        watcher.say(f"{path} was damaged and is asked again")
-    total = sum(len(ready.for_teacher[name]) for name in SPLITS)
-    before = len(cache.uids)
-    for name in SPLITS:
-        split = ready.for_teacher[name]
-        missing = np.flatnonzero(cache.lacks(torch.from_numpy(split.examples.uids)).numpy())
-        if len(missing) < len(split):
-            split = encode(split.examples.take(missing), ready.teacher.tokenizer, ready.run.data.max_length)
-        asked = batches(split, Collator(ready.teacher.tokenizer, ready.task), ready.run.teach.batch_size)
-        cache.fill(live, asked, on_rows=lambda rows, done=before: watcher.at(ASKING, (done + rows) / total))  # type: ignore[misc]
-        before += len(split)
-    watcher.at(ASKING, 1.0)
-    teacher = cache.teacher()
-    return teacher, {
-        name: teacher.look_up(torch.from_numpy(getattr(ready.corpus, name).uids)).numpy() for name in ("dev", "test")
-    }
-
-
-def _predict(ready: Prepared, split: Encoded) -> np.ndarray:
-    return predict_split(ready.teacher.network, ready.teacher.tokenizer, ready.task, split)
-
-
-def _with_dev_labels(ready: Prepared, teacher_dev: np.ndarray) -> Prepared:
-    """A dev set without labels takes the teacher's answers for them, so that early stopping has something to watch."""
-    dev = ready.for_student["dev"]
-    if dev.examples.labelled.any():
-        return ready
-    if ready.task.kind == "classify":
-        labels = teacher_dev.argmax(-1)
-    else:
-        labels = (teacher_dev > 0).astype(np.float32) if ready.task.kind == "multilabel" else teacher_dev[:, 0]
-    examples = replace(dev.examples, labels=labels, labelled=np.ones(len(dev), dtype=bool))
-    dev = encode(examples, ready.tokenizer, ready.run.data.max_length)
-    return replace(ready, for_student={**ready.for_student, "dev": dev})

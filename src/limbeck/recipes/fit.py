@@ -16,7 +16,6 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, Citation, DataCard, Record
 from limbeck.core.task import OF_TOKENS, TokenKind
-from limbeck.core.teacher import NoTeacher
 from limbeck.data.corpus import load
 from limbeck.data.language_corpus import load_language
 from limbeck.measure.machine import machine
@@ -26,6 +25,7 @@ from limbeck.objectives.papers import DEVLIN_2019
 from limbeck.recipes.cell import Cell, Outcome, TextExam, train_cell
 from limbeck.recipes.folder import RECORD_FILE, agree, claimed, put
 from limbeck.recipes.job import MEASURING, Result, passed, timing_cost
+from limbeck.recipes.phases import single
 from limbeck.recipes.prepare import data_fingerprint, encode_splits, labels_fingerprint
 from limbeck.recipes.run import TrainRun
 from limbeck.recipes.tell import describe, measure_speed, now, texts_of
@@ -128,9 +128,7 @@ def _texts_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
         build=lambda: open_encoder(run.model, corpus.task, run.trust_remote_code)[0],
         tokenizer=tokenizer,
         task=corpus.task,
-        objective=1.0 * Labels(),
-        teacher=NoTeacher(),
-        schedule=run.train,
+        plan=single(1.0 * Labels(), run.train),
         train=splits["train"],
         exam=TextExam(corpus.task, tokenizer, splits),
     )
@@ -164,9 +162,7 @@ def _words_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
         build=lambda: opened()[0],
         tokenizer=tokenizer,
         task=words.task,
-        objective=objective + NextSentence() if pairs else objective,
-        teacher=NoTeacher(),
-        schedule=run.train,
+        plan=single(objective + NextSentence() if pairs else objective, run.train),
         train=words.splits["train"],
         exam=TokenExam(words),
     )
@@ -192,7 +188,7 @@ def _arm(job: Job, network: PreTrainedModel, place: Path, outcome: Outcome, watc
         name="model",
         title=f"{describe(network)}, trained on {'text' if job.cell.task.of_tokens else 'labels'}",
         role="model",
-        objective=str(job.cell.objective),
+        objective=str(job.cell.plan.objective),
         shape=shape_of(network),
         runs=[outcome.result],
         size=size_of(network, place),

@@ -12,16 +12,15 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from limbeck.core.objective import Objective, wants
 from limbeck.core.record import Record
 from limbeck.core.task import Task
-from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.data.encode import Encoded
 from limbeck.data.tokens import Tokens
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes.cell import Cell, Exam, Outcome
 from limbeck.recipes.finetune import without_teacher
 from limbeck.recipes.folder import RECORD_FILE, put
+from limbeck.recipes.phases import Plan, single
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run
 from limbeck.report import Report
@@ -52,8 +51,10 @@ class Start:
 
 
 def blueprint(shape: Shrink, teacher: PreTrainedModel) -> Shrink:
-    """The shape asked for; with nothing asked, half the layers."""
+    """The shape asked for; with nothing asked, half the layers, unless the family is small by other means."""
     if shape.but(keep="spread", family="auto") != Shrink() or shape.keep not in ("spread", "first", "last"):
+        return shape
+    if shape.family in ("albert", "mobilebert", "bilstm"):
         return shape
     return shape.but(layers=max(shape_of(teacher).layers // 2, 1))
 
@@ -64,8 +65,8 @@ def start_from(given: Model, reopen: Callable[[], PreTrainedModel]) -> Start:
     return Start(given.network, origin, reopen if given.where else partial(copy.deepcopy, given.network))
 
 
-def start_shrunk(shape: Shrink, teacher: PreTrainedModel) -> Start:
-    network, inheritance = blueprint(shape, teacher).build(teacher)
+def start_shrunk(shape: Shrink, teacher: Model, pairs: bool = False) -> Start:
+    network, inheritance = blueprint(shape, teacher.network).build(teacher.network, teacher.tokenizer, pairs)
     return Start(network, inheritance.sentence(), partial(again, network, inheritance.fresh))
 
 
@@ -74,18 +75,19 @@ def cells(
     start: Start,
     tokenizer: Any,
     task: Task,
-    objective: Objective,
-    teacher: Teacher,
+    taught: Plan,
     train: Encoded | Tokens,
     exam: Exam,
     *,
-    baseline: bool,
+    labelled: Encoded | Tokens | None,
 ) -> list[Cell]:
-    """Each seed with and, for a `baseline`, without the teacher: the same student, the same rows in the same order."""
-    arms: list[tuple[str, str, Objective, Teacher]] = []
-    if run.baseline and baseline and wants(objective):
-        arms.append(("plain", "student without teacher", without_teacher(task), NoTeacher()))
-    arms.append(("distilled", "student with teacher", objective, teacher))
+    """Each seed with the teacher and, given `labelled` rows, without: the same student, the same rows in their order.
+
+    Without a teacher there is nothing to learn from rows that have no label, such as augmented ones."""
+    arms: list[tuple[str, str, Plan, Encoded | Tokens]] = []
+    if run.baseline and labelled is not None and taught.of_teacher.want:
+        arms.append(("plain", "student without teacher", single(without_teacher(task), run.train), labelled))
+    arms.append(("distilled", "student with teacher", taught, train))
     return [
         Cell(
             name=f"{name}-seed{seed}",
@@ -94,14 +96,12 @@ def cells(
             build=start.student,
             tokenizer=tokenizer,
             task=task,
-            objective=towards,
-            teacher=asked,
-            schedule=run.train,
-            train=train,
+            plan=plan,
+            train=rows,
             exam=exam,
         )
         for seed in range(run.seed, run.seed + run.seeds)
-        for name, title, towards, asked in arms
+        for name, title, plan, rows in arms
     ]
 
 

@@ -14,9 +14,10 @@ from transformers import PreTrainedModel, TrainerCallback
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import Objective, misfits, wants
 from limbeck.core.progress import Stage, Watcher
+from limbeck.core.tap import install
 from limbeck.core.task import Task, TokenKind
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.want import Want
+from limbeck.core.want import OF_HEADS, Ask, Want
 from limbeck.data.language_corpus import load_language
 from limbeck.objectives import DrawnTargets, NextSentence, Truncated
 from limbeck.recipes.cell import Cell, Outcome, train_cell
@@ -34,6 +35,7 @@ from limbeck.recipes.job import (
     timing_cost,
 )
 from limbeck.recipes.kept import check_kept, fill, kept_rounds, new_store
+from limbeck.recipes.phases import Plan, plan
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.recipe import from_table
 from limbeck.recipes.run import Run, complete
@@ -48,7 +50,7 @@ from limbeck.teachers.settings import TeachSettings
 from limbeck.teachers.store import Store, StoreTeacher, open_store
 from limbeck.train.trainer import check_loggers
 
-LIVE = Want.LOGITS | Want.TOP | Want.DRAWN  # what a language model at hand can show; hidden states too, if asked
+LIVE = Want.LOGITS | Want.TOP | Want.DRAWN  # what a language model at hand can show without being asked for more
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Ready:
     start: Start
     tokenizer: Any  # of both
     objective: Objective
+    plan: Plan
     words: Words
     fingerprints: dict[str, str]
     live: bool
@@ -159,7 +162,9 @@ def _prepare(
         mask=run.mask.but(rounds=_rounds(run, store)),
     )
     words = ask_words(_kind(run), corpus, reader, run.mask, vocabulary)
-    return Ready(run, teacher, start, tokenizer, objective, words, prints, live, store, [*notes, *said])
+    small = shape_of(start.network)
+    stages = plan(run, objective, small, shape_of(teacher.network) if teacher else small)
+    return Ready(run, teacher, start, tokenizer, objective, stages, words, prints, live, store, [*notes, *said])
 
 
 def _opened(where: str, run: Run, watcher: Watcher, fresh: bool) -> Model | None:
@@ -179,7 +184,7 @@ def _start(run: Run, teacher: Model | None, given: Model | None) -> Start:
     if given is not None:
         return start_from(given, lambda: _open(given.where, run, fresh=True)[0])
     assert teacher is not None
-    return start_shrunk(run.student, teacher.network)
+    return start_shrunk(run.student, teacher)
 
 
 def _check_objective(objective: Objective, run: Run) -> None:
@@ -193,7 +198,7 @@ def _check_objective(objective: Objective, run: Run) -> None:
 
 def _lives(objective: Objective, run: Run) -> tuple[bool, list[str]]:
     """Whether the teacher is asked at every step: because a person says so, or because no cache can keep it."""
-    whole = wants(objective) & (Want.LOGITS | Want.HIDDEN)
+    whole = wants(objective) & ~(Want.TOP | Want.DRAWN)
     if not whole:
         return run.teach.live and bool(wants(objective)), []
     if run.teach.cache:
@@ -242,8 +247,9 @@ def _teachers(ready: Ready, watcher: Watcher) -> tuple[Teacher, Remembered]:
     """Who is asked while training, and who the students are compared with on the test split."""
     taught: Teacher = NoTeacher()
     if ready.teacher is not None:
-        hidden = wants(ready.objective) & Want.HIDDEN
-        taught = LiveTeacher(ready.teacher.network, LIVE | hidden, ready.words.task.vocabulary)
+        ask = ready.plan.of_teacher | Ask(LIVE)
+        network = install(ready.teacher.network) if ask.want & OF_HEADS else ready.teacher.network
+        taught = LiveTeacher(network, ask, ready.words.task.vocabulary)
     beside = Remembered(taught)
     if ready.store is None:
         watcher.at(ASKING, 1.0)
@@ -259,11 +265,10 @@ def _cells(ready: Ready, teacher: Teacher, exam: TokenExam) -> list[Cell]:
         ready.start,
         ready.tokenizer,
         words.task,
-        ready.objective,
-        teacher,
+        ready.plan.taught(lambda phase: teacher),
         words.splits["train"],
         exam,
-        baseline=True,
+        labelled=words.splits["train"],
     )
 
 
@@ -273,7 +278,7 @@ def _stages(ready: Ready) -> list[Stage]:
     small = passed(ready.start.network)
     blocks = {name: len(split) for name, split in ready.words.splits.items()}
     train = ready.run.train
-    seen = blocks["train"] * train.epochs
+    seen = blocks["train"] * ready.plan.epochs
     each = small * (3 * seen + blocks["dev"] * train.epochs * train.evals_per_epoch + blocks["test"])
     asked = big * (blocks["train"] * (ready.run.mask.rounds or 1) if ready.store else 0) + big * blocks["test"]
     trained = _cells(ready, NoTeacher(), TokenExam(ready.words))

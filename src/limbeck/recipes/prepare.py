@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +16,12 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import Objective, misfits, wants
 from limbeck.core.progress import Watcher
 from limbeck.core.task import Kind, Task
-from limbeck.core.want import PER_TEXT, Want
-from limbeck.data.corpus import Corpus, load, relabel
+from limbeck.core.want import PER_TEXT
+from limbeck.data.corpus import Corpus, Examples, joined, load, relabel
 from limbeck.data.encode import Encoded, encode
 from limbeck.data.settings import DataSettings
-from limbeck.recipes.recipe import from_table
+from limbeck.recipes.augmented import made_up
+from limbeck.recipes.recipe import Table, from_table
 from limbeck.recipes.run import Run, complete
 from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint, tokenizers_equal
 from limbeck.train.trainer import check_loggers
@@ -39,17 +43,40 @@ class Model:
 
 
 @dataclass(frozen=True)
+class Material:
+    """The teacher and the texts, opened, read and found to fit together: the same for every student."""
+
+    teacher: Model
+    corpus: Corpus
+    encoded: dict[str, Encoded]  # with the teacher's tokenizer
+    fingerprints: dict[str, str]
+
+    @property
+    def task(self) -> Task:
+        return self.corpus.task
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """All that a run needs, opened, read, cut into tokens and found to fit together."""
+    """All that a run needs to train its students."""
 
     run: Run
-    teacher: Model
+    material: Material
     student: Model | None  # a given starting point; None when the teacher is shrunk
     objective: Objective
-    corpus: Corpus
+    extra: Examples  # made up for the teacher to answer; without labels
     for_teacher: dict[str, Encoded]
     for_student: dict[str, Encoded]
+    labelled: Encoded | None  # the training rows a student without a teacher learns from
     fingerprints: dict[str, str]
+
+    @property
+    def teacher(self) -> Model:
+        return self.material.teacher
+
+    @property
+    def corpus(self) -> Corpus:
+        return self.material.corpus
 
     @property
     def task(self) -> Task:
@@ -61,33 +88,74 @@ class Prepared:
         return (self.student or self.teacher).tokenizer
 
 
-def prepare(
-    run: Run, watcher: Watcher, *, data: object = None, teacher: Model | None = None, student: Model | None = None
-) -> Prepared:
+def check_recipe(run: Run) -> None:
+    """Refuses a recipe or a term that does not exist, before anything is opened."""
+    complete(run, Task(kind="regress" if run.data.task == "auto" else run.data.task))
+
+
+def gather(run: Run, watcher: Watcher, *, data: object = None, teacher: Model | None = None) -> Material:
     if not run.teacher and teacher is None:
         raise KnobError("no teacher was given", "name one with --teacher, or make one with `limbeck train`")
     check_loggers(run.train)
-    complete(run, Task(kind="regress"))  # a recipe or term that does not exist is refused before anything is opened
     watcher.say(f"opening the teacher {run.teacher or type(teacher.network).__name__}")  # type: ignore[union-attr]
     taught = teacher or Model(*open_classifier(run.teacher, trust_remote_code=run.trust_remote_code), where=run.teacher)
     corpus = _fit(load(_asked(run.data, taught), data, watcher, known=taught.labels), taught, run)
-    run = complete(run, corpus.task)
-    objective = from_table(run.objective)
-    if student is None and run.student_from:
-        student = Model(*open_encoder(run.student_from, corpus.task, run.trust_remote_code), where=run.student_from)
-    _check(objective, corpus, taught, student, run)
-    for_teacher = encode_splits(corpus, taught.tokenizer, run.data.max_length)
-    alike = student is None or tokenizers_equal(student.tokenizer, taught.tokenizer)
-    for_student = for_teacher if alike else encode_splits(corpus, student.tokenizer, run.data.max_length)  # type: ignore[union-attr]
     prints = {
         "teacher": fingerprint(taught.network),
         "tokenizer": tokenizer_fingerprint(taught.tokenizer),
         "data": data_fingerprint(corpus, run.data.max_length),
         "labels": labels_fingerprint(corpus),
     }
+    return Material(taught, corpus, encode_splits(corpus, taught.tokenizer, run.data.max_length), prints)
+
+
+def prepare(run: Run, material: Material, watcher: Watcher, student: Model | None = None) -> Prepared:
+    taught, corpus = material.teacher, material.corpus
+    run = _pooled(complete(run, corpus.task), taught.tokenizer)
+    objective = from_table(run.objective)
+    if student is None and run.student_from:
+        student = Model(*open_encoder(run.student_from, corpus.task, run.trust_remote_code), where=run.student_from)
+    _check(objective, corpus, taught, student, run)
+    extra = made_up(run.augment, material, Path(run.out), watcher)
+    for_teacher = _with(extra, material, taught.tokenizer, run)
+    alike = student is None or tokenizers_equal(student.tokenizer, taught.tokenizer)
+    for_student = for_teacher if alike else _with(extra, material, student.tokenizer, run)  # type: ignore[union-attr]
+    prints = dict(material.fingerprints)
+    if len(extra):
+        prints["augmented"] = uids_fingerprint(extra.uids)
     if student is not None and not student.where:
         prints["student"] = fingerprint(student.network)
-    return Prepared(run, taught, student, objective, corpus, for_teacher, for_student, prints)
+    return Prepared(
+        run, material, student, objective, extra, for_teacher, for_student, _labelled(for_student, corpus), prints
+    )
+
+
+def _pooled(run: Run, tokenizer: Any) -> Run:
+    """What stands for a text, where a term leaves it open: its first token if that is one made for it."""
+    pool = "cls" if tokenizer.cls_token_id is not None else "mean"
+
+    def settled(table: Table) -> Table:
+        return {
+            term: {**entry, "pool": pool} if entry.get("pool") == "auto" else entry for term, entry in table.items()
+        }
+
+    stages = {name: stage.but(objective=settled(stage.objective)) for name, stage in run.stages.items()}
+    return run.but(objective=settled(run.objective), stages={k: v.model_dump() for k, v in stages.items()})
+
+
+def _with(extra: Examples, material: Material, tokenizer: Any, run: Run) -> dict[str, Encoded]:
+    """Every split in a tokenizer's tokens, with the made-up rows after the training rows."""
+    if not len(extra) and tokenizer is material.teacher.tokenizer:
+        return material.encoded
+    corpus = replace(material.corpus, train=joined(material.corpus.train, extra)) if len(extra) else material.corpus
+    return encode_splits(corpus, tokenizer, run.data.max_length)
+
+
+def _labelled(encoded: dict[str, Encoded], corpus: Corpus) -> Encoded | None:
+    if not corpus.train.labelled.any():
+        return None
+    train = encoded["train"]
+    return train if len(train) == len(corpus.train) else train.first(len(corpus.train))
 
 
 def encode_splits(corpus: Corpus, tokenizer: Any, max_length: int) -> dict[str, Encoded]:
@@ -96,8 +164,11 @@ def encode_splits(corpus: Corpus, tokenizer: Any, max_length: int) -> dict[str, 
 
 def data_fingerprint(corpus: Corpus, max_length: int) -> str:
     """Names the set of examples, whatever their order, and how many tokens of each are seen."""
-    uids = np.sort(np.concatenate([getattr(corpus, name).uids for name in SPLITS]))
-    return hashlib.blake2b(uids.tobytes() + str(max_length).encode(), digest_size=8).hexdigest()
+    return uids_fingerprint(np.concatenate([getattr(corpus, name).uids for name in SPLITS]), str(max_length))
+
+
+def uids_fingerprint(uids: np.ndarray, salt: str = "") -> str:
+    return hashlib.blake2b(np.sort(uids).tobytes() + salt.encode(), digest_size=8).hexdigest()
 
 
 def labels_fingerprint(corpus: Corpus) -> str:
@@ -145,11 +216,10 @@ def _fit(corpus: Corpus, teacher: Model, run: Run) -> Corpus:
 
 
 def _check(objective: Objective, corpus: Corpus, teacher: Model, student: Model | None, run: Run) -> None:
-    for part in misfits(objective, corpus.task):
+    every = [objective, *(from_table(stage.objective) for stage in run.stages.values())]
+    for part in (part for towards in every for part in misfits(towards, corpus.task)):
         raise MismatchError(f"{part} does not serve {corpus.task}", part.remedy)
-    needed = wants(objective)
-    if needed & ~Want.LOGITS:
-        raise MismatchError(f"the objective wants {needed}, but this teacher shows logits only", "drop the other terms")
+    needed = reduce(or_, map(wants, every))
     if student is not None:
         outputs = student.network.config.num_labels, teacher.network.config.num_labels
         if outputs[0] != outputs[1]:

@@ -1,10 +1,12 @@
-"""A paper as a plan: which student, which objective, which schedule."""
+"""A paper as a plan: which student, which objective, which schedule, in which stages."""
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from limbeck.core.card import METHODS, Paper, card_of
 from limbeck.core.errors import KnobError
@@ -15,16 +17,34 @@ from limbeck.core.task import OF_TEXTS, Kind, Task
 Table = dict[str, dict[str, Any]]  # method name → weight and knobs: an objective as run files and flags write it
 
 
+class Stage(Settings):
+    """Training that comes before the main one, towards another objective."""
+
+    epochs: float = knob(0.0, "passes over the training rows; 0: as many as the main stage", at_least=0)
+    learning_rate: float = knob(0.0, "peak of the learning rate; 0: as the main stage", at_least=0)
+    decay: Literal["as train", "linear", "cosine", "constant"] = knob(
+        "as train", "how the rate falls after warm-up; as train: as in the main stage"
+    )
+    progressive: bool = knob(
+        False, "one layer after another, from the first: a tenth of the rate for those below, none for those above"
+    )
+    objective: Table = knob({}, "terms and weights")
+
+
 @dataclass(frozen=True)
 class Recipe:
     name: str
     summary: str
     paper: Paper
-    objective: Callable[[Task], Objective]
+    objective: Callable[[Task], Objective]  # of the main, last stage
+    stages: Callable[[Task], dict[str, Stage]] = lambda task: {}  # what comes before it, by name
     serves: tuple[Kind, ...] = OF_TEXTS
-    mask: str = "token"  # what MaskSettings.kind is when left open
-    ask: str = "masked"
-    family: str = "same"  # what Shrink.family is when left open
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # tables of knobs, where a person says nothing else
+
+    @property
+    def text(self) -> str:
+        """The docstring of the recipe's file: stages, sources, departures, costs."""
+        return inspect.cleandoc(inspect.getmodule(self.objective).__doc__ or "")
 
 
 class Share(Settings):
@@ -43,8 +63,10 @@ def recipe(plan: Recipe) -> Recipe:
 
 def find(name: str) -> Recipe:
     if name not in RECIPES:
+        close = difflib.get_close_matches(name, RECIPES, n=1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
         raise KnobError(
-            f"there is no recipe '{name}'", f"choose one of {', '.join(RECIPES)}; `limbeck methods` explains them"
+            f"there is no recipe '{name}'", f"{hint}choose one of {', '.join(RECIPES)}; `limbeck methods` explains them"
         )
     return RECIPES[name]
 

@@ -14,10 +14,11 @@ from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import Settings, knob
 from limbeck.core.task import Kind, Task
+from limbeck.data.augment import AugmentSettings
 from limbeck.data.language import MaskSettings, TextSettings
 from limbeck.data.settings import DataSettings
 from limbeck.measure.settings import MeasureSettings
-from limbeck.recipes.recipe import RECIPES, Table, find, from_table, to_table
+from limbeck.recipes.recipe import RECIPES, Stage, Table, find, from_table, to_table
 from limbeck.students.shrink import Shrink
 from limbeck.teachers.settings import TeachSettings
 from limbeck.train.schedule import Schedule
@@ -63,7 +64,9 @@ class Run(Settings):
     text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
     mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
     student: Shrink = knob(Shrink(), "the shape of the student")
+    augment: AugmentSettings = knob(AugmentSettings(), "texts made up for the teacher to answer")
     objective: Table = knob({}, "terms and weights that differ from the recipe's")
+    stages: dict[str, Stage] = knob({}, "training before the main one, by name")
     train: Schedule = knob(Schedule(), "how the student is trained")
     teach: TeachSettings = knob(TeachSettings(), "how the teacher is asked")
     measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
@@ -108,16 +111,37 @@ class CacheRun(Settings):
 
 def complete(run: Run, task: Task) -> Run:
     """The run with its recipe spelled out: what the file of a finished run says."""
-    name, table = run.recipe, dict(run.objective)
+    name, given = run.recipe, dict(run.objective)
+    stages = {stage: settings.model_dump() for stage, settings in run.stages.items()}
     if name != CUSTOM:
         plan = find(AUTO[task.kind] if name == "auto" else name)
         if task.kind not in plan.serves:
             fit = [other.name for other in RECIPES.values() if task.kind in other.serves]
             raise KnobError(f"the recipe '{plan.name}' does not serve --task {task.kind}", f"use {', '.join(fit)}")
         name, planned = plan.name, to_table(plan.objective(task))
-        table = planned | {term: {**planned.get(term, {}), **entry} for term, entry in table.items()}
-        run = run.but(mask=run.mask.settled(plan.mask, plan.ask), student=run.student.settled(plan.family))
-    return run.but(recipe=name, objective=to_table(from_table(table)), mask=run.mask.settled())
+        said = run.model_dump(exclude_unset=True)
+        stages = overlay({k: v.model_dump() for k, v in plan.stages(task).items()}, said.get("stages", {}))
+        for stage in stages.values():  # a term that only a stage has is meant there
+            for term in [term for term in given if term in stage["objective"] and term not in planned]:
+                stage["objective"][term] = {**stage["objective"][term], **given.pop(term)}
+        given = planned | {term: {**planned.get(term, {}), **entry} for term, entry in given.items()}
+        run = Run(**overlay(plan.defaults, said))
+    return run.but(
+        recipe=name,
+        objective=to_table(from_table(given)),
+        stages={stage: _spelled(stage, table) for stage, table in stages.items()},
+        mask=run.mask.settled(),
+        augment=run.augment.settled(),
+        student=run.student.settled("same"),
+    )
+
+
+def _spelled(name: str, stage: Mapping[str, Any]) -> dict[str, Any]:
+    if not stage.get("objective"):
+        raise KnobError(
+            f"the stage '{name}' has no objective", f"give it terms, as in [stages.{name}.objective.hinton]"
+        )
+    return {**stage, "objective": to_table(from_table(stage["objective"]))}
 
 
 def read_run(path: Path | str) -> dict[str, Any]:
@@ -166,15 +190,32 @@ def write_run(run: Settings) -> str:
             lines += _line(name, value, field.description)
     for name, value in tables:
         if isinstance(value, BaseModel):
-            lines += ["", f"[{name}]"]
-            for key, field in type(value).model_fields.items():
-                lines += _line(key, getattr(value, key), field.description)
-        for term, entry in value.items() if isinstance(value, dict) else ():
-            known = METHODS[term].cls.model_fields if term in METHODS else {}
-            lines += ["", f"[{name}.{term}]"]
-            for key, knob_value in entry.items():
-                lines += _line(key, knob_value, known[key].description if key in known else "share in the sum")
+            lines += _table(name, value)
+        elif name == "stages":
+            for stage, settings in value.items():
+                lines += _table(f"{name}.{stage}", settings)
+                lines += _terms(f"{name}.{stage}.objective", settings.objective)
+        else:
+            lines += _terms(name, value)
     return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _table(name: str, settings: BaseModel) -> list[str]:
+    lines = ["", f"[{name}]"]
+    for key, field in type(settings).model_fields.items():
+        if not isinstance(getattr(settings, key), dict):
+            lines += _line(key, getattr(settings, key), field.description)
+    return lines
+
+
+def _terms(name: str, table: Table) -> list[str]:
+    lines: list[str] = []
+    for term, entry in table.items():
+        known = METHODS[term].cls.model_fields if term in METHODS else {}
+        lines += ["", f"[{name}.{term}]"]
+        for key, value in entry.items():
+            lines += _line(key, value, known[key].description if key in known else "share in the sum")
+    return lines
 
 
 def _line(name: str, value: Any, help: str | None) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import MismatchError, ModelError
 from limbeck.core.task import Task, TokenKind
+from limbeck.students.families import register_if_ours
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
 from limbeck.students.folder import find_folder
 from limbeck.students.sizes import shape_of
@@ -168,6 +169,7 @@ def _remedy(message: str, unknown: str = "") -> str:
 def _config(folder: Path, trust_remote_code: bool) -> PretrainedConfig:
     from transformers import AutoConfig
 
+    register_if_ours(folder)
     return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
 
 

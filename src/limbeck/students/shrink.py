@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.knob import Settings, knob
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 _SANH_2019 = "Sanh et al. 2019 (DistilBERT) keeps every other layer"
+_KNOBS_OF = {
+    "groups": ("auto", "same", "albert"),
+    "embedding": ("auto", "same", "bilstm", "albert", "mobilebert"),
+    "bottleneck": ("mobilebert",),
+    "feed_forwards": ("mobilebert",),
+}
 _KEEP_REMEDY = "use spread, first, last, every-2 (or another number), or layer numbers like 0,2,5"
 
 
@@ -52,11 +58,34 @@ class Shrink(Settings):
     head_size: int = knob(0, "width of one head; hidden = heads × head_size; 0: as the teacher", at_least=0)
     hidden: int = knob(0, "width of the residual stream; drops heads if it can, else narrows them", at_least=0)
     feed_forward: int = knob(0, "neurons of each feed-forward block, the strongest are kept; 0: all", at_least=0)
-    family: Literal["auto", "same", "distilbert"] = knob(
+    family: Literal["auto", "same", "distilbert", "albert", "mobilebert", "bilstm"] = knob(
         "auto",
-        "architecture of the student: the teacher's, or DistilBERT (from BERT: no segments, no pooler); "
-        "auto: as the recipe has it, else the same",
+        "architecture of the student: the teacher's, or from BERT: DistilBERT (no segments, no pooler), ALBERT "
+        "(layers share weights), MobileBERT (bottlenecks); from any: BiLSTM (one recurrent layer); auto: as the recipe "
+        "has it, else the same",
         source=_SANH_2019,
+    )
+    groups: int = knob(
+        0,
+        "distinct layers; the others share their weights, which saves memory, not time; 0: all (albert: 1)",
+        source="ALBERT code, num_hidden_groups",
+        at_least=0,
+    )
+    embedding: int = knob(
+        0,
+        "width of factorised word embeddings; 0: not factorised (albert: 128, mobilebert: a quarter of hidden); of "
+        "bilstm: of its word embeddings (300, or the teacher's)",
+        source="Lan et al. 2020 (ALBERT); Sun et al. 2020 (MobileBERT): 128 of 512",
+        at_least=0,
+    )
+    bottleneck: int = knob(
+        0,
+        "of mobilebert: width inside a layer; 0: about a quarter of hidden",
+        source="Sun et al. 2020 (MobileBERT): 128 of 512",
+        at_least=0,
+    )
+    feed_forwards: int = knob(
+        4, "of mobilebert: feed-forward blocks in a layer", source="Sun et al. 2020 (MobileBERT)", at_least=1
     )
 
     def settled(self, family: str) -> Self:
@@ -80,22 +109,58 @@ class Shrink(Settings):
                 )
         return Sizes(layers=layers, hidden=hidden, heads=heads, feed_forward=feed_forward)
 
-    def build(self, teacher: PreTrainedModel) -> tuple[PreTrainedModel, Inheritance]:
-        """An untrained student, in eval mode, with the teacher's weights wherever shapes allow."""
+    def build(
+        self, teacher: PreTrainedModel, tokenizer: Any = None, pairs: bool = False
+    ) -> tuple[PreTrainedModel, Inheritance]:
+        """An untrained student, in eval mode, with the teacher's weights wherever shapes allow.
+
+        Of the families only bilstm needs to know the tokenizer, and whether texts come in pairs."""
         from limbeck.students.axes import laid_out
         from limbeck.students.inherit import inherit
 
         before = sizes_of(teacher.config)
+        _check_family(self)
+        if self.family == "bilstm":
+            from limbeck.students.bilstm_from import to_bilstm
+
+            return to_bilstm(
+                teacher,
+                tokenizer,
+                pairs=pairs,
+                embedding=self.embedding,
+                hidden=self.hidden,
+                feed_forward=self.feed_forward,
+            )
+        if self.family == "mobilebert":
+            from limbeck.students.mobilebert import to_mobilebert
+
+            return to_mobilebert(teacher, self)
         after = self.sizes(before)
         kept = kept_layers(self.keep, before.layers, self.layers)
         _check_architecture(teacher.config, before, after)
-        if self.family == "distilbert":
-            from limbeck.students.distilbert import to_distilbert
+        if self.family in ("distilbert", "albert"):
+            return self._of_other_family(teacher, kept, narrow=replace(after, layers=before.layers) != before)
+        if self.groups or self.embedding:
+            from limbeck.students.shared import share
 
-            narrow = replace(after, layers=before.layers) != before
-            return to_distilbert(teacher, kept, narrow)
+            return share(teacher, kept, after, self.groups, self.embedding)
         student = laid_out(teacher, resized(teacher.config, after, kept), teacher.device)
         return student, inherit(student, teacher, kept)
+
+    def _of_other_family(
+        self, teacher: PreTrainedModel, kept: list[int], narrow: bool
+    ) -> tuple[PreTrainedModel, Inheritance]:
+        from limbeck.students.albert import to_albert
+        from limbeck.students.distilbert import to_distilbert
+
+        if self.family == "distilbert":
+            return to_distilbert(teacher, kept, narrow)
+        if narrow:
+            raise KnobError(
+                "an ALBERT has the teacher's width",
+                "shrink layers, groups and embedding only, or set --student.family same",
+            )
+        return to_albert(teacher, kept, self.groups or 1, self.embedding)
 
 
 @dataclass
@@ -113,7 +178,10 @@ class Inheritance:
         parts += [f"{self.sliced} cut narrower"] if self.sliced else []
         parts += [f"{len(self.fresh)} new ({_few(self.fresh)})"] if self.fresh else []
         parts += [f"{len(self.dropped)} of the teacher's left out ({_few(self.dropped)})"] if self.dropped else []
-        return f"The student starts from teacher layers {', '.join(map(str, self.layers))}: {', '.join(parts)}."
+        origin = (
+            f"starts from teacher layers {', '.join(map(str, self.layers))}" if self.layers else "has layers of its own"
+        )
+        return f"The student {origin}: {', '.join(parts)}."
 
 
 def again(student: PreTrainedModel, fresh: list[str]) -> PreTrainedModel:
@@ -202,6 +270,17 @@ def _width_remedy(asked: Shrink, teacher: Sizes) -> str:
     valid = {size for step in steps for size in range(step, teacher.hidden + 1, step)}
     nearest = sorted(sorted(valid, key=lambda size: abs(size - asked.hidden))[:4])
     return f"the nearest hidden sizes that fit are {', '.join(map(str, nearest))}"
+
+
+def _check_family(asked: Shrink) -> None:
+    """A knob of another family would be without effect."""
+    default = Shrink()
+    for name, families in _KNOBS_OF.items():
+        if getattr(asked, name) != getattr(default, name) and asked.family not in families:
+            raise KnobError(
+                f"knob '{name}' says nothing of a student of family '{asked.family}'",
+                f"leave it at {getattr(default, name)}, or set --student.family {families[-1]}",
+            )
 
 
 def _check_architecture(config: PretrainedConfig, before: Sizes, after: Sizes) -> None:

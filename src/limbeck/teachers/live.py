@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from limbeck.core.show import show
+from limbeck.core.show import ONLY_LOGITS, show
 from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Batch, Projection, Trace
-from limbeck.core.want import Want
+from limbeck.core.trace import OF_LAYERS, Batch, Projection, Trace
+from limbeck.core.want import Ask
 
 
 class LiveTeacher(Teacher):
     """In eval mode and without gradients from the moment it is hired."""
 
-    def __init__(self, model: nn.Module, want: Want = Want.LOGITS, vocabulary: int = 0) -> None:
+    def __init__(self, model: nn.Module, ask: Ask = ONLY_LOGITS, vocabulary: int = 0) -> None:
         self.model = model.eval().requires_grad_(False)
-        self.has = want
+        self.has, self.ask = ask.want, ask
         self.vocabulary = vocabulary
 
     def answer(self, batch: Batch) -> Trace:
         device = next(self.model.parameters()).device
         with torch.inference_mode():
-            shown = show(self.model, batch.to(device), self.has, self.vocabulary)
+            shown = show(self.model, batch.to(device), self.ask, self.vocabulary)
         return _freed(shown, batch.uids.device)
 
 
@@ -33,4 +35,5 @@ def _freed(shown: Trace, device: torch.device) -> Trace:
         return tensor.clone().to(device) if tensor.is_inference() else tensor.to(device)
 
     tokens = Projection(*map(free, (shown.tokens.features, shown.tokens.weight, shown.tokens.bias)))
-    return Trace(logits=free(shown.logits), hidden=tuple(map(free, shown.hidden)), tokens=tokens)
+    layers: Any = {name: tuple(map(free, getattr(shown, name))) for name in OF_LAYERS}
+    return Trace(logits=free(shown.logits), tokens=tokens, **layers)

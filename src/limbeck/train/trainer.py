@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +31,20 @@ from transformers.trainer_callback import PrinterCallback
 
 from limbeck.core.errors import KnobError
 from limbeck.core.files import write_text
-from limbeck.core.objective import Objective, Rows, wants
+from limbeck.core.objective import Objective, Rows
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import CurvePoint
-from limbeck.core.show import show
+from limbeck.core.show import ONLY_LOGITS, show
 from limbeck.core.task import Task
 from limbeck.core.teacher import Teacher
-from limbeck.core.want import Want
+from limbeck.core.want import Ask
 from limbeck.data.bucket import Buckets
 from limbeck.data.encode import Encoded, to_batch
 from limbeck.data.tokens import Tokens, token_batch
 from limbeck.objectives.loss import loss
 from limbeck.students.open import quiet, shape_of
+from limbeck.train.bridges import bridges_of
+from limbeck.train.focus import freeze_above, slow_below
 from limbeck.train.schedule import Schedule
 
 _ROWS: tuple[Rows, ...] = ("labelled", "counted", "present", "examples")
@@ -66,25 +69,30 @@ class Distiller(Trainer):
         seed: int,
         score: Callable[[EvalPrediction], dict[str, float]] | None = None,
         gauge: Callable[[PreTrainedModel], dict[str, float]] | None = None,
+        ask: Ask = ONLY_LOGITS,
+        focus: int = 0,
+        best: bool = True,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
-        """Dev metrics come from `score`, given all logits, or from `gauge`, where all logits would be too many."""
+        """Dev metrics come from `score`, given all logits, or from `gauge`, where all logits would be too many.
+
+        `ask` is what the objective looks at in the student; `focus` the one layer that learns, 0 for all. Without
+        `best` nothing is measured on the way and the last weights stay: for stages that do not train the answers."""
         schedule = schedule.at_width(shape_of(model).hidden, task)
         self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
-        self._gauge = gauge
-        self._want = Want.LOGITS | wants(objective) & Want.HIDDEN  # of the student
+        self._gauge, self._ask, self._focus = gauge, ask, focus
         self._terms: dict[str, Tensor] = {}  # sums over the steps since the last log
         self._steps = 0
         self._clock = MarkComplete()
         check_loggers(schedule)
         super().__init__(
             model=model,
-            args=_arguments(schedule, task, folder, seed, len(train)),
+            args=_arguments(schedule, task, folder, seed, len(train), best),
             train_dataset=train,
             eval_dataset=dev,
             data_collator=collate,
             compute_metrics=score,
-            callbacks=[*_stopping(schedule), self._clock, *callbacks],
+            callbacks=[*(_stopping(schedule) if best else []), self._clock, *callbacks],
         )
         self.loss_is_scaled_for_ga = True
         for noisy in (ProgressCallback, PrinterCallback):
@@ -93,8 +101,20 @@ class Distiller(Trainer):
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Trains from the seed, whatever was drawn between building and training."""
         set_seed(self.args.seed)
-        with quiet():
-            return super().train(*args, **kwargs)
+        stopped = freeze_above(self.model, self._focus) if self._focus else []
+        try:
+            with quiet():
+                return super().train(*args, **kwargs)
+        finally:
+            for parameter in stopped:
+                parameter.requires_grad_(True)
+
+    def create_optimizer(self, model: Any = None) -> Any:
+        fresh = self.optimizer is None
+        optimizer = super().create_optimizer(model)
+        if fresh and self._focus:
+            slow_below(optimizer, self.model, self._focus)
+        return optimizer
 
     def compute_loss(
         self,
@@ -104,7 +124,8 @@ class Distiller(Trainer):
         num_items_in_batch: Tensor | None = None,
     ) -> Any:
         batch = (token_batch if self.task.of_tokens else to_batch)(inputs, self.task)
-        shown = show(model, batch, self._want, self.task.vocabulary)
+        shown = show(model, batch, self._ask, self.task.vocabulary)
+        shown = replace(shown, bridges=bridges_of(getattr(model, "module", model)))
         rows: dict[Rows, Tensor] | None = None
         if num_items_in_batch is not None:
             rows = dict(zip(_ROWS, num_items_in_batch, strict=True))
@@ -208,14 +229,21 @@ class MarkComplete(TrainerCallback):
 
 
 class Watch(TrainerCallback):
-    """Tells a Watcher how far a stage has come."""
+    """Tells a Watcher how far a stage has come; `part` is where this training begins in it and its share of it."""
 
-    def __init__(self, watcher: Watcher = Silent(), stage: str = "train", metric: str = "") -> None:  # noqa: B008
-        self.watcher, self.stage, self.metric = watcher, stage, metric
+    def __init__(
+        self,
+        watcher: Watcher = Silent(),  # noqa: B008
+        stage: str = "train",
+        metric: str = "",
+        part: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        self.watcher, self.stage, self.metric, self.part = watcher, stage, metric, part
         self._dev = ""
 
     def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
-        self.watcher.at(self.stage, state.global_step / max(state.max_steps, 1), self._dev)
+        start, share = self.part
+        self.watcher.at(self.stage, start + share * state.global_step / max(state.max_steps, 1), self._dev)
 
     def on_evaluate(
         self, args: TrainingArguments, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any
@@ -245,7 +273,7 @@ def _stopping(schedule: Schedule) -> list[TrainerCallback]:
     return [EarlyStoppingCallback(schedule.patience)] if schedule.patience else []
 
 
-def _arguments(schedule: Schedule, task: Task, folder: Path, seed: int, rows: int) -> TrainingArguments:
+def _arguments(schedule: Schedule, task: Task, folder: Path, seed: int, rows: int, best: bool) -> TrainingArguments:
     steps_per_epoch = -(-rows // (schedule.batch_size * schedule.accumulate))
     every = -(-steps_per_epoch // schedule.evals_per_epoch)
     return TrainingArguments(
@@ -259,13 +287,13 @@ def _arguments(schedule: Schedule, task: Task, folder: Path, seed: int, rows: in
         lr_scheduler_type={"constant": "constant_with_warmup"}.get(schedule.decay, schedule.decay),
         weight_decay=schedule.weight_decay,
         max_grad_norm=schedule.max_grad_norm,
-        eval_strategy="steps",
+        eval_strategy="steps" if best else "no",
         eval_steps=every,
         save_strategy="steps",
         save_steps=every,
         save_total_limit=2,
         logging_steps=max(every // 5, 1),
-        load_best_model_at_end=True,
+        load_best_model_at_end=best,
         metric_for_best_model=f"eval_{task.metric}",
         greater_is_better=task.higher_is_better,
         restore_callback_states_from_checkpoint=True,

@@ -1,0 +1,177 @@
+"""Sentences whose words have tags: named entities in any of the IOB dialects, parts of speech, what else there is."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from limbeck.core.errors import DataError
+from limbeck.data.columns import NO_LABELS
+from limbeck.data.place_settings import PlaceSettings
+from limbeck.data.settings import DataSettings
+from limbeck.data.table import Table
+
+OUTSIDE = "O"
+_WORDS = ("tokens", "words", "token", "word", "text", "sentence")
+_TAGS = ("tags", "ner_tags", "labels", "label", "ner", "tag", "pos_tags", "upos", "pos", "chunk_tags")
+_ENTITY = re.compile(r"[BIESLU](-.*)?", re.DOTALL)
+_ABSENT = (None, "", -100)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    words: tuple[str, ...]
+    tags: tuple[str, ...]  # one for each word, "" where it has none
+    where: str
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.words
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """What is never cut apart."""
+        return self.words
+
+    @property
+    def labelled(self) -> bool:
+        return any(self.tags)
+
+    @property
+    def gold(self) -> tuple[str, ...]:
+        return self.tags
+
+
+def sentences_of(
+    table: Table, settings: DataSettings, places: PlaceSettings
+) -> tuple[list[Sentence], Counter[str], dict[str, str]]:
+    """The sentences of a table, the rows that are none by reason, and the columns they come from."""
+    words = _column(table, places.word_column, _WORDS)
+    tags = "" if places.tag_column == NO_LABELS else _column(table, places.tag_column, _TAGS)
+    if not words:
+        raise DataError(
+            f"{table.source}: no column is known to hold words; its columns: {', '.join(table.columns)}",
+            "name it with --places.word_column",
+        )
+    names = tuple(settings.classes.split(",")) if settings.classes else table.names.get(tags, ())
+    sentences, dropped = [], Counter({"blank line": table.blank} if table.blank else {})
+    for row, cell in enumerate(table.columns[words]):
+        where = f"{table.where(row)} (sentence {row + 1})" if table.lines else table.where(row)
+        found = tuple(str(word) for word in _list(cell, words, where))
+        said = _list(table.columns[tags][row], tags, where) if tags else ()
+        if not found:
+            dropped["empty sentence"] += 1
+            continue
+        if said and len(said) != len(found):
+            raise DataError(
+                f"{where}: {len(found)} words in column '{words}', but {len(said)} tags in column '{tags}'",
+                "give every word one tag",
+            )
+        spelt = tuple(_tag(tag, names, f"{where}, word {n}") for n, tag in enumerate(said, 1))
+        sentences.append(Sentence(found, spelt or ("",) * len(found), where))
+    columns = {"words": words, **({"tags": tags} if tags else {})}
+    return sentences, dropped, columns
+
+
+def _column(table: Table, asked: str, known: Sequence[str]) -> str:
+    if asked and asked not in table.columns:
+        raise DataError(
+            f"{table.source} has no column '{asked}'; its columns: {', '.join(table.columns)}",
+            "name columns with --places.word_column and --places.tag_column",
+        )
+    plain = {name.strip().casefold(): name for name in table.columns}
+    return asked or next((plain[name] for name in known if name in plain), "")
+
+
+def _list(cell: Any, column: str, where: str) -> Sequence[Any]:
+    cell = cell.tolist() if hasattr(cell, "tolist") else cell
+    if cell is None or cell != cell:
+        return ()
+    if not isinstance(cell, (list, tuple)):
+        raise DataError(
+            f"{where}: column '{column}' holds {type(cell).__name__} {str(cell)[:40]!r}, not a list",
+            "give lists of words and of tags, or a CoNLL file with a word and its tag on every line",
+        )
+    return cell
+
+
+def _tag(value: Any, names: Sequence[str], where: str) -> str:
+    if value in _ABSENT or value != value:
+        return ""
+    if isinstance(value, str) or not names:
+        return str(value).strip()
+    if not 0 <= int(value) < len(names):
+        raise DataError(f"{where}: tag {value}, but there are {len(names)} tag names", "name all with --data.classes")
+    return names[int(value)].strip()
+
+
+def tag_names(sentences: Iterable[Sentence], table: Table, column: str, settings: DataSettings) -> tuple[str, ...]:
+    """The tags in the order a person or the data's own schema gives, else that of the alphabet, O first."""
+    if settings.classes:
+        return tuple(name.strip() for name in settings.classes.split(","))
+    if column in table.names:
+        return tuple(name.strip() for name in table.names[column])
+    return alphabet(sentences)
+
+
+def alphabet(sentences: Iterable[Sentence]) -> tuple[str, ...]:
+    """Every tag that occurs: O, numbers in rising order, names."""
+    found = {tag for sentence in sentences for tag in sentence.tags if tag}
+    return tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, int(tag) if tag.isdecimal() else -1, tag)))
+
+
+def is_plain(labels: Iterable[str]) -> bool:
+    """Whether tags say nothing of where a group of words begins and ends, as parts of speech do not."""
+    others = [label for label in labels if label != OUTSIDE]
+    return not others or not all(map(_ENTITY.fullmatch, others))
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+    """Where in its entity a word stands, one of B I E S O, and the entity's type. BILOU has L for E and U for S."""
+    place = {"L": "E", "U": "S"}.get(tag[:1], tag[:1])
+    return place, tag[2:] if tag[1:2] == "-" else ""
+
+
+def dialect(sentences: Iterable[Sequence[str]], labels: Sequence[str]) -> str:
+    """How tags mark where an entity begins, as found in the data."""
+    if is_plain(labels):
+        return "plain"
+    if {split_tag(label)[0] for label in labels} & {"E", "S"}:
+        return "BILOU" if {label[0] for label in labels} & {"L", "U"} else "IOBES"
+    loose, needless = _beginnings(sentences)
+    if not loose:
+        return "IOB2"
+    return "IOB, mixed" if needless else "IOB1"
+
+
+def _beginnings(sentences: Iterable[Sequence[str]]) -> tuple[bool, bool]:
+    """Whether an entity begins with I, and whether one begins with B where IOB1 has I."""
+    loose = needless = False
+    for tags in sentences:
+        before = (OUTSIDE, "")
+        for tag in tags:
+            place, kind = split_tag(tag or OUTSIDE)
+            fresh = before[0] == OUTSIDE or before[1] != kind
+            loose = loose or (place == "I" and fresh)
+            needless = needless or (place == "B" and fresh)
+            before = place, kind
+    return loose, needless
+
+
+def check_known(sentences: Iterable[Sentence], labels: Sequence[str], of: str) -> None:
+    known = {"", *labels}
+    for sentence in sentences:
+        for number, tag in enumerate(sentence.tags, 1):
+            if tag not in known:
+                raise DataError(
+                    f"{sentence.where}, word {number} ({sentence.words[number - 1]!r}): the tag '{tag}' is not among "
+                    f"those of {of} ({', '.join(labels[:6])}{', …' if len(labels) > 6 else ''})",
+                    "mend it, or list every tag with --data.classes",
+                )

@@ -1,0 +1,113 @@
+"""How well questions are answered: exact match and F1 of words, as SQuAD's official script for version 2 has them.
+
+Both compare after the script's normalisation: lower case, ASCII punctuation gone, articles gone, spaces made one. A
+question counts with the gold answer it agrees with best; one that has none is right where nothing is answered.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from limbeck.measure.answers import Array
+from limbeck.measure.metrics import Metric
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclass(frozen=True)
+class Span:
+    """The best answer that one window holds."""
+
+    score: float  # logit of its start plus logit of its end
+    start: int  # tokens
+    end: int
+    null: float  # the same sum for place 0, which says that there is no answer
+
+
+def best_spans(start: Array, end: Array, asked: Array, longest: int, nullable: bool) -> list[Span]:
+    """The best span of each window, from logits [windows, length]: start ≤ end, and `longest` tokens at most."""
+    inside = asked.astype(bool).copy()
+    null = (start[:, 0] + end[:, 0]).astype(np.float64) if nullable else np.full(len(start), -np.inf)
+    inside[:, 0] &= not nullable
+    start, end = (np.where(inside, logits, -np.inf).astype(np.float64) for logits in (start, end))
+    windows, length = start.shape
+    best = np.full((windows, length), -np.inf)  # of spans that start there
+    size = np.zeros((windows, length), dtype=np.int64)
+    for more in range(min(longest, length)):
+        score = start[:, : length - more] + end[:, more:]
+        better = score > best[:, : length - more]
+        best[:, : length - more][better] = score[better]
+        size[:, : length - more][better] = more
+    places = best.argmax(axis=1)
+    return [
+        Span(float(best[row, place]), int(place), int(place + size[row, place]), float(null[row]))
+        for row, place in enumerate(places)
+    ]
+
+
+def chosen(spans: Sequence[Span], threshold: float) -> int:
+    """Which window of a question holds its answer; -1 where none does.
+
+    There is no answer where even the least null score of a window beats the best span's by more than `threshold`."""
+    best = max(range(len(spans)), key=lambda window: spans[window].score)
+    nothing = min(span.null for span in spans) - spans[best].score > threshold
+    return -1 if nothing or spans[best].score == -np.inf else best
+
+
+def normalised(text: str) -> str:
+    bare = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", bare).split())
+
+
+def exact(answer: str, gold: str) -> float:
+    return float(normalised(answer) == normalised(gold))
+
+
+def word_f1(answer: str, gold: str) -> float:
+    said, true = normalised(answer).split(), normalised(gold).split()
+    if not said or not true:
+        return float(said == true)
+    same = sum((Counter(said) & Counter(true)).values())
+    return 2 * same / (len(said) + len(true))
+
+
+def each_answer(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> tuple[Array, Array]:
+    """[questions] exact match and F1 of each answer with the gold one it is nearest to."""
+    matches, f1s = np.zeros(len(answers)), np.zeros(len(answers))
+    for number, (answer, gold) in enumerate(zip(answers, golds, strict=True)):
+        allowed = [text for text in gold if normalised(text)] or [""]
+        matches[number] = max(exact(answer, text) for text in allowed)
+        f1s[number] = max(word_f1(answer, text) for text in allowed)
+    return matches, f1s
+
+
+def _sums(task: object, sums: Array, labels: Array) -> Array:
+    return sums
+
+
+def _mean_match(weights: Array, sums: Array) -> Array:
+    return weights @ sums[:, 0] / weights.sum(axis=1)
+
+
+def _mean_f1(weights: Array, sums: Array) -> Array:
+    return weights @ sums[:, 1] / weights.sum(axis=1)
+
+
+ANSWER_METRICS: dict[str, Metric] = {
+    "f1": Metric("F1", "mean F1 of the words of answer and nearest gold answer", True, _sums, _mean_f1, True),
+    "exact_match": Metric("exact match", "share of answers that are a gold answer", True, _sums, _mean_match, True),
+}
+
+
+def answer_quality(sums: Array) -> dict[str, float]:
+    """Every metric over these questions [questions, 2]; nothing where there are none."""
+    if not len(sums):
+        return {}
+    return {name: float(metric.value(np.ones((1, len(sums))), sums)[0]) for name, metric in ANSWER_METRICS.items()}

@@ -1,0 +1,116 @@
+"""How well words are tagged: F1 of whole entities, or of words where tags are plain.
+
+Entities are read as seqeval does by default, which is lenient: one begins at B or S, or where I or E follows O, an
+ended entity or another type; it goes on to the next beginning, to O, or to E or S. So IOB1, IOB2, IOBES and BILOU give
+the entities they mean, and I without B is an entity all the same. An entity counts when type, first and last word are
+right. Figures are sums over sentences, so that a resample of sentences can be scored anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from limbeck.core.record import ClassScore
+from limbeck.data.tags import OUTSIDE, is_plain, split_tag
+from limbeck.measure.answers import Array
+from limbeck.measure.metrics import Metric, ratio
+
+Entity = tuple[str, int, int]  # type, first word, last word
+Tags = Sequence[str]
+HITS, SAID, TRUE, RIGHT, WORDS = range(5)  # columns of what is summed
+
+
+def entities(tags: Tags, plain: bool = False) -> set[Entity]:
+    """The entities of one sentence; of plain tags, each word that is not O."""
+    if plain:
+        return {(tag, place, place) for place, tag in enumerate(tags) if tag != OUTSIDE}
+    found: set[Entity] = set()
+    first, before = -1, (OUTSIDE, "")  # the entity that goes on begins at `first`; none does where it is -1
+    for place, tag in enumerate([*tags, OUTSIDE]):
+        here = split_tag(tag)
+        ended = before[0] in (OUTSIDE, "E", "S")
+        begins = here[0] != OUTSIDE and (here[0] in ("B", "S") or ended or here[1] != before[1])
+        if first >= 0 and (begins or here[0] == OUTSIDE):
+            found.add((before[1], first, place - 1))
+            first = -1
+        first = place if begins else first
+        before = here
+    return found
+
+
+def each_sentence(gold: Sequence[Tags], said: Sequence[Tags], labels: Sequence[str]) -> Array:
+    """[sentences, 5] entities found, said and true; words tagged right, and words. Words without a tag are left out."""
+    plain = is_plain(labels)
+    sums = np.zeros((len(gold), 5))
+    for row, (true, answer) in zip(sums, map(_known, gold, said), strict=True):
+        in_gold, in_answer = entities(true, plain), entities(answer, plain)
+        right = sum(a == b for a, b in zip(true, answer, strict=True))
+        row[:] = len(in_gold & in_answer), len(in_answer), len(in_gold), right, len(true)
+    return sums
+
+
+def per_type(gold: Sequence[Tags], said: Sequence[Tags], labels: Sequence[str]) -> list[ClassScore]:
+    """Precision, recall and F1 of each type of entity; of plain tags, of each tag."""
+    plain = is_plain(labels)
+    hits, answered, true = Counter[str](), Counter[str](), Counter[str]()
+    for tags, answer in map(_known, gold, said):
+        in_gold, in_answer = entities(tags, plain), entities(answer, plain)
+        for count, found in ((hits, in_gold & in_answer), (answered, in_answer), (true, in_gold)):
+            count.update(kind for kind, _, _ in found)
+    return [
+        ClassScore(
+            label=kind or "entity",
+            precision=_share(hits[kind], answered[kind]),
+            recall=_share(hits[kind], true[kind]),
+            f1=_share(2 * hits[kind], answered[kind] + true[kind]),
+            rows=true[kind],
+        )
+        for kind in sorted({*answered, *true})
+    ]
+
+
+def _known(gold: Tags, said: Tags) -> tuple[Tags, Tags]:
+    pairs = [(true, answer) for true, answer in zip(gold, said, strict=True) if true]
+    return [true for true, _ in pairs], [answer for _, answer in pairs]
+
+
+def _share(over: int, under: int) -> float:
+    return over / under if under else 0.0
+
+
+def _sums(task: object, sums: Array, labels: Array) -> Array:
+    return sums
+
+
+def _precision(weights: Array, sums: Array) -> Array:
+    return ratio(weights @ sums[:, HITS], weights @ sums[:, SAID])
+
+
+def _recall(weights: Array, sums: Array) -> Array:
+    return ratio(weights @ sums[:, HITS], weights @ sums[:, TRUE])
+
+
+def _f1(weights: Array, sums: Array) -> Array:
+    return ratio(2 * weights @ sums[:, HITS], weights @ (sums[:, SAID] + sums[:, TRUE]))
+
+
+def _accuracy(weights: Array, sums: Array) -> Array:
+    return ratio(weights @ sums[:, RIGHT], weights @ sums[:, WORDS])
+
+
+TAG_METRICS: dict[str, Metric] = {
+    "f1": Metric("F1", "F1 of whole entities, or of words where tags are plain", True, _sums, _f1, True),
+    "precision": Metric("precision", "share of the entities said that are true", True, _sums, _precision, True),
+    "recall": Metric("recall", "share of the true entities that are said", True, _sums, _recall, True),
+    "accuracy": Metric("accuracy", "share of words with the right tag", True, _sums, _accuracy, True),
+}
+
+
+def tag_quality(sums: Array) -> dict[str, float]:
+    """Every metric over these sentences; nothing where no word has a tag."""
+    if not sums[:, WORDS].sum():
+        return {}
+    return {name: float(metric.value(np.ones((1, len(sums))), sums)[0]) for name, metric in TAG_METRICS.items()}

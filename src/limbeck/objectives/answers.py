@@ -1,0 +1,73 @@
+"""Confusing answers: what the teacher likes and is wrong must be less likely to the student than what is right.
+
+    L = Σ over a in Conf of max(0, μ − log q(gold) + log q(a)),   log q(span) = log q(start) + log q(end)
+
+Conf are the teacher's most probable spans that share no token with the gold answer. Inspired by Hu et al.'s answer
+distillation, whose exact term is not known to be this one; their matching of attention is not part of it. Add it to
+`labels` and `hinton`. The mean is over texts with a label. A batch names one gold answer: another that is right too
+may be punished, so it is meant for data with one answer to a question.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, ClassVar
+
+from limbeck.core.card import method
+from limbeck.core.knob import knob
+from limbeck.core.objective import Mean, Objective, Rows, Terms
+from limbeck.core.task import Kind
+from limbeck.core.trace import Batch, Trace
+from limbeck.core.want import Want
+from limbeck.objectives.papers import HU_2018
+from limbeck.objectives.places import within
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@method("confusing", HU_2018)
+class ConfusingAnswers(Objective):
+    rows: ClassVar[Rows] = "labelled"
+    wants: ClassVar[Want] = Want.LOGITS
+    serves: ClassVar[tuple[Kind, ...]] = ("answer",)
+    remedy: ClassVar[str] = "it speaks of spans that answer a question; use it with --task answer"
+
+    spans: int = knob(4, "how many of the teacher's spans, at most; chosen here", at_least=1)
+    margin: float = knob(1.0, "nats by which the gold answer must be more probable; chosen here", at_least=0)
+    longest: int = knob(30, "tokens of a span at most", at_least=1, source="BERT code, max_answer_length")
+
+    def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
+        known = batch.labelled[0::2]
+        gold = batch.labels.view(-1, 2)[known]  # [n, 2]
+        starts, ends, kept = _confusing(_log(teacher, batch)[known], gold, self.spans, self.longest)
+        log_q = _log(student, batch)[known]  # [n, 2, length]
+        right = log_q.gather(2, gold[..., None]).sum((1, 2))  # [n]
+        wrong = log_q[:, 0].gather(1, starts) + log_q[:, 1].gather(1, ends)  # [n, spans]
+        excess = (self.margin - right[:, None] + wrong)[kept].clamp(min=0)
+        # the term is of a text, and a text has two rows
+        return {"confusing": Mean(2 * excess.sum(), batch.labelled.sum())}
+
+
+def _log(trace: Trace, batch: Batch) -> Tensor:
+    """[batch, 2, length] log-probability of each place as start and as end."""
+    logits = within(trace.logits, batch, -inf)
+    wide = logits if logits.itemsize == 8 else logits.float()
+    return wide.log_softmax(-1).unflatten(0, (-1, 2))
+
+
+def _confusing(log_p: Tensor, gold: Tensor, count: int, longest: int) -> tuple[Tensor, Tensor, Tensor]:
+    """[n, spans] start and end of the most probable spans apart from gold, and whether there is such a span."""
+    import torch
+
+    length = log_p.shape[2]
+    start = torch.arange(length, device=log_p.device)[:, None]  # [length, 1]
+    end = start + torch.arange(min(longest, length), device=log_p.device)  # [length, longest]
+    score = log_p[:, 0, :, None] + log_p[:, 1][:, end.clamp(max=length - 1)]  # [n, length, longest]
+    # place 0 stands for no answer: a span from there to the text is none
+    exists = (end < length) & ((start > 0) | (end == 0))
+    apart = (end < gold[:, :1, None]) | (start > gold[:, 1:, None])
+    score = score.masked_fill(~(exists & apart), -inf).flatten(1)
+    best, chosen = score.topk(min(count, score.shape[1]), dim=1)
+    starts, more = chosen // end.shape[1], chosen % end.shape[1]
+    return starts, (starts + more).clamp(max=length - 1), best > -inf

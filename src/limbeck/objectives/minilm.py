@@ -1,0 +1,79 @@
+"""MiniLM: the student's last layer attends where the teacher's does, and its values relate as the teacher's do.
+
+    L = KL( A_teacher ‖ A_student ) + KL( R_teacher ‖ R_student )
+    A = softmax( Q·Kᵀ / √d ),   R = softmax( V·Vᵀ / √d ),   d: the model's own head size
+
+Each KL is the mean over heads and over all tokens but padding, and 0 at equality. Heads are compared one to one, so
+both models have as many; depth and width may differ. The two terms are summed, as in the paper, each with a weight of
+its own. The paper takes a teacher's last layer; every token of a batch counts alike, where the paper's texts are all of
+one length. It is made for encoders: a token is compared over the whole text, also over what a decoder hides from it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from limbeck.core.card import method
+from limbeck.core.errors import KnobError, MismatchError
+from limbeck.core.knob import knob
+from limbeck.core.objective import Mean, Objective, Rows, Terms
+from limbeck.core.record import Shape
+from limbeck.core.task import OF_PLACES, OF_TEXTS, Kind
+from limbeck.core.trace import Batch, Trace
+from limbeck.core.want import Ask, Want
+from limbeck.objectives.papers import WANG_2020
+
+OF_ENCODERS: tuple[Kind, ...] = (*OF_TEXTS, *OF_PLACES, "mask-fill")
+
+
+@method("minilm", WANG_2020)
+class MiniLM(Objective):
+    answers: ClassVar[bool] = False
+    rows: ClassVar[Rows] = "present"
+    wants: ClassVar[Want] = Want.ATTENTION | Want.VALUES
+    serves: ClassVar[tuple[Kind, ...]] = OF_ENCODERS
+    remedy: ClassVar[str] = "it compares encoders; for words one after the other use 'word-kd' or 'truncated'"
+
+    attention: float = knob(1.0, "weight of the attention's KL", at_least=0, source="paper, equal weights")
+    values: float = knob(1.0, "weight of the KL of values' relations", at_least=0, source="paper, equal weights")
+    layer: int = knob(0, "layer of the teacher, counted from 1; 0: the last", at_least=0, source="paper, the last")
+
+    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+        if student.heads != teacher.heads:
+            raise MismatchError(
+                f"minilm compares heads one to one, but the student has {student.heads} and the teacher "
+                f"{teacher.heads}",
+                f"give the student {teacher.heads} heads, or use minilmv2",
+            )
+        weights = {Want.ATTENTION: self.attention, Want.VALUES: self.values}
+        return last_layers("minilm", weights, self.layer, student, teacher)
+
+    def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
+        from limbeck.math.relation import attention_kl, relation_kl
+
+        present = batch.inputs["attention_mask"].bool()
+        chosen = self.layer or -1
+        found: Terms = {}
+        if self.attention:
+            each = attention_kl(teacher.attention[chosen], student.attention[-1], present)
+            found["attention"] = Mean(self.attention * each.sum(), present.sum())
+        if self.values:
+            own = student.values[-1]
+            each = relation_kl(teacher.values[chosen], own, present, heads=own.shape[1])
+            found["values"] = Mean(self.values * each.sum(), present.sum())
+        return found
+
+
+def last_layers(name: str, weights: dict[Want, float], layer: int, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+    """What has weight, asked of the student's last layer and of one layer of the teacher."""
+    if layer > teacher.layers:
+        raise MismatchError(
+            f"{name}.layer is {layer}, but the teacher has {teacher.layers} layers",
+            f"choose one of 1 to {teacher.layers}, or 0 for the last",
+        )
+    want = Want.NOTHING
+    for part, weight in weights.items():
+        want |= part if weight else Want.NOTHING
+    if not want:
+        raise KnobError(f"every weight within {name} is 0", f"give the term {name} itself the weight 0 to leave it out")
+    return Ask(Want.LOGITS | want, heads=(student.layers,)), Ask(want, heads=(layer or teacher.layers,))

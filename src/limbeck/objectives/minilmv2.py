@@ -1,0 +1,73 @@
+"""MiniLMv2: queries, keys and values of the student's last layer relate as the teacher's do.
+
+    L = Σ over X in {Q, K, V} of KL( R_teacher ‖ R_student ),   R = softmax( X·Xᵀ / √d )
+
+All heads of a layer are laid side by side and cut anew into relation heads, of size d = width / relation heads in each
+model. So neither the width nor the number of heads need be equal: the relation heads must divide both widths. Each KL
+is the mean over relation heads and over all tokens but padding, and 0 at equality; the three are summed, as in the
+paper. The paper takes 48 relation heads for a base teacher and 64 for a large one, and of large teachers an upper
+middle layer instead of the last. More relation heads cost as many more [length, length] maps.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import ClassVar
+
+from limbeck.core.card import method
+from limbeck.core.errors import MismatchError
+from limbeck.core.knob import knob
+from limbeck.core.objective import Mean, Objective, Rows, Terms
+from limbeck.core.record import Shape
+from limbeck.core.task import Kind
+from limbeck.core.trace import Batch, Trace
+from limbeck.core.want import Ask, Want
+from limbeck.objectives.minilm import OF_ENCODERS, last_layers
+from limbeck.objectives.papers import WANG_2021
+
+_EQUAL = "paper, equal weights"
+
+
+@method("minilmv2", WANG_2021)
+class MiniLMv2(Objective):
+    answers: ClassVar[bool] = False
+    rows: ClassVar[Rows] = "present"
+    wants: ClassVar[Want] = Want.QUERIES | Want.KEYS | Want.VALUES
+    serves: ClassVar[tuple[Kind, ...]] = OF_ENCODERS
+    remedy: ClassVar[str] = "it compares encoders; for words one after the other use 'word-kd' or 'truncated'"
+
+    queries: float = knob(1.0, "weight of the KL of queries' relations", at_least=0, source=_EQUAL)
+    keys: float = knob(1.0, "weight of the KL of keys' relations", at_least=0, source=_EQUAL)
+    values: float = knob(1.0, "weight of the KL of values' relations", at_least=0, source=_EQUAL)
+    heads: int = knob(
+        0, "relation heads; 0: as many as the student has heads", at_least=0, source="ours; paper: 48 base, 64 large"
+    )
+    layer: int = knob(
+        0, "layer of the teacher, counted from 1; 0: the last", at_least=0, source="paper, the last of a base teacher"
+    )
+
+    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+        heads = self.heads or student.heads
+        common = gcd(student.hidden, teacher.hidden)
+        if common % heads:
+            known = [str(number) for number in range(1, common + 1) if common % number == 0]
+            raise MismatchError(
+                f"minilmv2 cuts both models into {heads} relation heads, which do not divide both the student's width "
+                f"{student.hidden} and the teacher's {teacher.hidden}",
+                f"set --objective.minilmv2.heads to one of {', '.join(known)}",
+            )
+        weights = {Want.QUERIES: self.queries, Want.KEYS: self.keys, Want.VALUES: self.values}
+        return last_layers("minilmv2", weights, self.layer, student, teacher)
+
+    def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
+        from limbeck.math.relation import relation_kl
+
+        present = batch.inputs["attention_mask"].bool()
+        weights = {"queries": self.queries, "keys": self.keys, "values": self.values}
+        found: Terms = {}
+        for name, weight in weights.items():
+            if weight:
+                own, other = getattr(student, name)[-1], getattr(teacher, name)[self.layer or -1]
+                each = relation_kl(other, own, present, self.heads or own.shape[1])
+                found[name] = Mean(weight * each.sum(), present.sum())
+        return found

@@ -1,0 +1,100 @@
+"""Patience: the student's layers learn to see a text as layers of the teacher do, not only its answer.
+
+    L = Σ over layers of ‖ h_student/‖h_student‖ − h_teacher/‖h_teacher‖ ‖²
+
+h is one state for the whole text: that of its first token, or the mean over its tokens. A layer's distance is
+2 − 2·cos: 0 for the same direction, 2 at a right angle, 4 for the opposite. The last layer of the student is left out;
+it works for its own classifier.
+
+Two reductions, since published weights belong to one of them:
+
+    sum    mean over texts of the sum over layers, as the paper prints it
+    mean   the same ÷ layers ÷ width, as its code computes it; the published β of 10 to 1000 belongs to this
+
+β of `sum` = β of `mean` ÷ (layers · width): with 5 layers of 768, β = 100 becomes 0.026.
+
+The published results on large tasks (MNLI, QNLI, QQP, RACE) have `normalise` off: then the length of the states counts
+too, and the term is as many times larger as they are long. If the widths differ, one linear map from the student's
+width to the teacher's is learned beside the student, the same for all layers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from limbeck import math
+from limbeck.core.card import method
+from limbeck.core.errors import MismatchError
+from limbeck.core.knob import knob
+from limbeck.core.objective import Mean, Objective, Rows, Terms
+from limbeck.core.record import Shape
+from limbeck.core.trace import Batch, Trace
+from limbeck.core.want import Ask, Pool, Want
+from limbeck.math.layermap import layer_pairs
+from limbeck.objectives.papers import SUN_2019
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_BRIDGE = "patience"
+
+
+@method("patience", SUN_2019)
+class Patience(Objective):
+    answers: ClassVar[bool] = False
+    rows: ClassVar[Rows] = "examples"
+    wants: ClassVar[Want] = Want.POOLED
+    remedy: ClassVar[str] = "it compares whole texts; for running text use 'cosine', 'tinybert' or 'cka'"
+
+    layers: str = knob(
+        "skip",
+        "which layer of the teacher each one learns from: skip, last, uniform, top, bottom, 2,4,6 or 1:2,3:6",
+        source="paper, PKD-Skip",
+    )
+    normalise: bool = knob(True, "compare directions only, not lengths", source="paper; its code: off for large tasks")
+    pool: Literal["auto", "cls", "mean"] = knob(
+        "auto",
+        "what stands for a text: its first token, or the mean over its tokens; auto: as the model does it",
+        source="paper, cls",
+    )
+    reduction: Literal["mean", "sum"] = knob(
+        "mean", "mean over layers and width, or their sum; the weight must fit", source="paper's code; paper: sum"
+    )
+    bridge: bool = knob(True, "learn a linear map where the widths differ", source="the paper keeps the width")
+
+    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+        if student.hidden != teacher.hidden and not self.bridge:
+            raise MismatchError(
+                f"'patience' compares states of one width, but the student has {student.hidden} and the teacher "
+                f"{teacher.hidden}",
+                "keep the teacher's width, or set objective.patience.bridge to true",
+            )
+        pairs = layer_pairs(self.layers, student.layers, teacher.layers)
+        pool: Pool = "mean" if self.pool == "mean" else "cls"
+        return (
+            Ask(Want.LOGITS | Want.POOLED, pooled=tuple(j for j, _ in pairs), pool=pool),
+            Ask(Want.POOLED, pooled=tuple(i for _, i in pairs), pool=pool),
+        )
+
+    def bridges(self, student: Shape, teacher: Shape) -> dict[str, tuple[int, int]]:
+        return {_BRIDGE: (student.hidden, teacher.hidden)} if student.hidden != teacher.hidden else {}
+
+    def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
+        pairs = layer_pairs(self.layers, len(student.pooled) - 1, len(teacher.pooled) - 1)
+        gaps = [self._gap(teacher.pooled[i], student.through(_BRIDGE, student.pooled[j])) for j, i in pairs]
+        total = sum(gaps[1:], start=gaps[0])
+        if self.reduction == "mean":
+            total = total / len(pairs)
+        return {"patience": Mean(total, batch.uids.new_tensor(len(batch.uids)))}
+
+    def _gap(self, teacher: Tensor, student: Tensor) -> Tensor:
+        """[texts, width] twice → [], the sum over texts."""
+        each = math.squared_distance(self._direction(teacher), self._direction(student))  # a mean over the width
+        return each.sum() * (teacher.shape[-1] if self.reduction == "sum" else 1)
+
+    def _direction(self, states: Tensor) -> Tensor:
+        from torch.nn import functional as F
+
+        from limbeck.math.divergence import wide
+
+        return F.normalize(wide(states), dim=-1) if self.normalise else states

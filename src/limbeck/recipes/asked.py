@@ -1,0 +1,137 @@
+"""Asking the teacher: once, with its answers kept, or at every step where they cannot be."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from limbeck.core.errors import KnobError
+from limbeck.core.progress import Watcher
+from limbeck.core.tap import install
+from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.core.want import OF_HEADS, Ask, Want
+from limbeck.data.encode import Collator, Encoded, batches, encode
+from limbeck.recipes.cell import predict_split
+from limbeck.recipes.job import ASKING
+from limbeck.recipes.phases import Phase
+from limbeck.recipes.prepare import Material
+from limbeck.students.open import shape_of
+from limbeck.teachers.cache import KEEPABLE, Cache, estimate
+from limbeck.teachers.live import LiveTeacher
+
+if TYPE_CHECKING:
+    from limbeck.recipes.student import Student
+
+WORTH_SAYING = 20_000_000  # bytes
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the teacher says of dev and test, and who answers in training."""
+
+    logits: dict[str, np.ndarray]
+    kept: Cache | None = None
+    asked_again: Teacher = NoTeacher()  # noqa: RUF009  the network, for what is not kept
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def live(self) -> bool:
+        return not isinstance(self.asked_again, NoTeacher)
+
+    def teacher(self, phase: Phase) -> Teacher:
+        if self.kept is None or not _keepable(phase):
+            return self.asked_again
+        return self.kept.teacher(phase.of_teacher | Ask()) if phase.of_teacher.want else NoTeacher()
+
+
+def ask(material: Material, students: Sequence[Student], place: Path, watcher: Watcher) -> Asked:
+    """Fills the cache with what all students' phases need of the teacher, as far as a cache can keep it."""
+    always = students[0].ready.run.teach.live
+    phases = [phase for student in students for phase in student.plan.phases if phase.of_teacher.want]
+    needed = _all([phase.of_teacher for phase in phases if always or not _keepable(phase)])
+    network, notes = material.teacher.network, []
+    again: Teacher = NoTeacher()
+    if needed.want:
+        again = LiveTeacher(install(network) if needed.want & OF_HEADS else network, needed | Ask())
+    if always:
+        watcher.at(ASKING, 1.0)
+        return Asked({name: _predict(material, name) for name in ("dev", "test")}, None, again)
+    if needed.want:
+        notes.append(f"The teacher's {needed.want & ~KEEPABLE} cannot be kept: for them it is asked at every step.")
+        watcher.say(notes[0])
+    kept = _fill(material, students, _all([phase.of_teacher for phase in phases if _keepable(phase)]), place, watcher)
+    answers = kept.teacher(Ask())
+    wanted = {name: torch.from_numpy(getattr(material.corpus, name).uids) for name in ("dev", "test")}
+    return Asked({name: answers.look_up(uids).numpy() for name, uids in wanted.items()}, kept, again, notes)
+
+
+def _keepable(phase: Phase) -> bool:
+    return not phase.of_teacher.want & ~KEEPABLE
+
+
+def _all(several: Sequence[Ask]) -> Ask:
+    total = Ask(Want.NOTHING)
+    for one in several:
+        total = total | one
+    return total
+
+
+def _predict(material: Material, name: str) -> np.ndarray:
+    return predict_split(material.teacher.network, material.teacher.tokenizer, material.task, material.encoded[name])
+
+
+def _fill(material: Material, students: Sequence[Student], needed: Ask, place: Path, watcher: Watcher) -> Cache:
+    """Every row of every split, the made-up ones too."""
+    about = {name: material.fingerprints[name] for name in ("teacher", "tokenizer", "data")}
+    cache = Cache(place, about, needed | Ask())
+    for path in cache.damaged:
+        watcher.say(f"{path} was damaged and is asked again")
+    splits = [split for student in students for split in student.ready.for_teacher.values()]
+    missing = _missing(cache, splits, material, students[0].ready.run.data.max_length)
+    _announce(cache, missing, material, watcher)
+    teacher = LiveTeacher(material.teacher.network, cache.ask)
+    total, done = sum(map(len, missing)), 0
+    for split in missing:
+        asked = batches(split, Collator(material.teacher.tokenizer, material.task), _size(students))
+        cache.fill(teacher, asked, on_rows=lambda rows, before=done: watcher.at(ASKING, (before + rows) / total))  # type: ignore[misc]
+        done += len(split)
+    watcher.at(ASKING, 1.0)
+    return cache
+
+
+def _missing(cache: Cache, splits: Sequence[Encoded], material: Material, max_length: int) -> list[Encoded]:
+    """What is not answered yet, each row once however many students ask for it."""
+    found, seen = [], torch.empty(0, dtype=torch.int64)
+    for split in splits:
+        uids = torch.from_numpy(split.examples.uids)
+        lacking = np.flatnonzero((cache.lacks(uids) & ~torch.isin(uids, seen)).numpy())
+        seen = torch.cat([seen, uids])
+        if len(lacking) == len(split):
+            found.append(split)
+        elif len(lacking):
+            found.append(encode(split.examples.take(lacking), material.teacher.tokenizer, max_length))
+    return found
+
+
+def _announce(cache: Cache, missing: Sequence[Encoded], material: Material, watcher: Watcher) -> None:
+    """Says how much will be written, and refuses what the disk cannot take."""
+    lengths = [length for split in missing for length in split.lengths]
+    needed = estimate(cache.ask, shape_of(material.teacher.network), material.task, lengths)
+    free = shutil.disk_usage(cache.folder).free
+    if needed > free:
+        raise KnobError(
+            f"the teacher's answers need {needed / 1e9:.1f} GB, but {cache.folder} has {free / 1e9:.1f} GB left",
+            "free some space, give another folder with --teach.cache, or ask at every step with --teach.live",
+        )
+    if needed > WORTH_SAYING:
+        watcher.say(f"keeping the teacher's {cache.ask.want} takes {needed / 1e6:,.0f} MB in {cache.folder}")
+
+
+def _size(students: Sequence[Student]) -> int:
+    return students[0].ready.run.teach.batch_size

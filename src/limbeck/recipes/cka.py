@@ -1,0 +1,37 @@
+"""CKA: labels, the teacher's softened distribution, and how its hidden states lie to one another, in any width.
+
+    L = 0.5 · labels + 0.5 · T²·KL + 1 · (1 − CKA)        T = 4
+
+The choice when the student is narrower than the teacher and no bridge is wanted. The paper distils in pre-training and
+in fine-tuning, with BERT, BART and T5; weights and temperature here are our own, those of 'hinton' with CKA beside it.
+The term is between 0 and 1, or a little above, whatever the models: its weight need not be searched far from 1.
+
+CKA is a statistic of the batch, so the batch size matters: 32 texts of some tokens each are enough of rows, and
+accumulated micro-batches do not make a larger one. The plain estimator, which most code has, rewards a student for
+nothing when a batch has fewer rows than the states have coordinates; here the unbiased one is the default.
+
+Numbers, regression: 'logits' stands where the softened distribution does. The teacher's hidden states are asked for,
+of every mapped layer and token: live they cost its forward pass, in a cache far more room than answers.
+"""
+
+from limbeck.core.objective import Objective
+from limbeck.core.task import Task
+from limbeck.objectives import Labels, LogitRegression, SoftTargets
+from limbeck.objectives.cka import CKA as Alignment
+from limbeck.objectives.papers import DASGUPTA_COHN_2025
+from limbeck.recipes.recipe import Recipe, recipe
+
+
+def _objective(task: Task) -> Objective:
+    soft = LogitRegression() if task.kind == "regress" else SoftTargets(temperature=4.0)
+    return 0.5 * Labels() + 0.5 * soft + 1.0 * Alignment()
+
+
+CKA = recipe(
+    Recipe(
+        "cka",
+        "labels, softened distribution, and the shape of the teacher's hidden states; students of any width",
+        DASGUPTA_COHN_2025,
+        _objective,
+    )
+)

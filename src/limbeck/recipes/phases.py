@@ -1,0 +1,114 @@
+"""A run's stages as phases of training: towards what, how long, what of each model is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from limbeck.core.objective import Objective, asks, bridges
+from limbeck.core.record import Shape
+from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.core.want import OF_HEADS, Ask, Want
+from limbeck.math.layermap import layer_pairs
+from limbeck.recipes.recipe import Stage, Table, from_table
+from limbeck.recipes.run import Run
+from limbeck.train.schedule import Schedule
+
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class Phase:
+    name: str
+    objective: Objective
+    schedule: Schedule
+    teacher: Teacher = NoTeacher()  # noqa: RUF009
+    of_student: Ask = Ask()  # noqa: RUF009
+    of_teacher: Ask = Ask(Want.NOTHING)  # noqa: RUF009
+    focus: int = 0  # the one layer that learns; 0: all
+
+    @property
+    def watched(self) -> bool:
+        """Measured on the dev split on the way, and its best weights kept; else the last ones."""
+        return self.name == MAIN and any(weight and part.answers for weight, part in self.objective.weighted)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All phases of a student, and what they need together."""
+
+    phases: tuple[Phase, ...]
+    bridges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def of_teacher(self) -> Ask:
+        total = Ask(Want.NOTHING)
+        for phase in self.phases:
+            total = total | phase.of_teacher
+        return total
+
+    @property
+    def taps_student(self) -> bool:
+        return any(phase.of_student.want & OF_HEADS for phase in self.phases)
+
+    @property
+    def epochs(self) -> float:
+        return sum(phase.schedule.epochs for phase in self.phases)
+
+    @property
+    def objective(self) -> Objective:
+        """Of the main phase."""
+        return self.phases[-1].objective
+
+    def taught(self, by: Callable[[Phase], Teacher]) -> Plan:
+        return replace(self, phases=tuple(replace(phase, teacher=by(phase)) for phase in self.phases))
+
+
+def single(objective: Objective, schedule: Schedule) -> Plan:
+    """One phase that looks at answers only."""
+    return Plan((Phase(MAIN, objective, schedule),))
+
+
+def plan(run: Run, objective: Objective, student: Shape, teacher: Shape) -> Plan:
+    """Every phase in order, checked against the shapes of both models."""
+    phases = [phase for name, stage in run.stages.items() for phase in _phases(name, stage, run, student, teacher)]
+    phases.append(Phase(MAIN, objective, run.train))
+    checked = tuple(
+        replace(phase, of_student=of_student, of_teacher=of_teacher)
+        for phase in phases
+        for of_student, of_teacher in [asks(phase.objective, student, teacher)]
+    )
+    needed = {name: widths for p in phases for name, widths in bridges(p.objective, student, teacher).items()}
+    return Plan(checked, needed)
+
+
+def _phases(name: str, stage: Stage, run: Run, student: Shape, teacher: Shape) -> list[Phase]:
+    schedule = run.train.but(
+        epochs=stage.epochs or run.train.epochs,
+        learning_rate=stage.learning_rate or run.train.learning_rate,
+        decay=run.train.decay if stage.decay == "as train" else stage.decay,
+    )
+    if not stage.progressive:
+        return [Phase(name, from_table(stage.objective), schedule)]
+    return [
+        Phase(
+            f"{name}-{layer}",
+            from_table(_only(stage.objective, layer, student, teacher)),
+            schedule.but(epochs=schedule.epochs / student.layers),
+            focus=layer,
+        )
+        for layer in range(1, student.layers + 1)
+    ]
+
+
+def _only(table: Table, layer: int, student: Shape, teacher: Shape) -> Table:
+    """The same terms, those that compare layers bound to one of them."""
+
+    def bound(entry: dict[str, Any]) -> dict[str, Any]:
+        if "layers" not in entry:
+            return entry
+        pairs = dict(layer_pairs(entry["layers"], student.layers, teacher.layers))
+        return {**entry, "layers": f"{layer}:{pairs[layer]}"}
+
+    return {term: bound(entry) for term, entry in table.items()}

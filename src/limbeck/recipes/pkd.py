@@ -1,0 +1,66 @@
+"""Patient knowledge distillation: labels, the teacher's softened distribution, and its view of the text layer by layer.
+
+    L = (1 − α) · labels + α · T²·KL + β · patience        α = 0.5, T = 10, β = 100
+
+pkd-skip compares every other layer of the teacher (12→6: 2, 4, 6, 8, 10; 12→3: 4, 8), pkd-last the ones below its last
+(12→6: 7 to 11). Skip is a little better in the paper: 6 layers, SST-2 92.0 against 91.9, MNLI-m 81.5 against 80.9,
+QNLI 89.0 against 88.2.
+
+Student: the first k layers of the teacher. The paper takes them from BERT before fine-tuning, with a new classifier;
+to do the same, cut a student from that and give it with --student-from.
+
+Defaults: 4 epochs. α, T and β are those of SST-2 at 6 layers in the official repository, which searched α in
+{0.2, 0.5, 0.7} and T in {5, 10, 20} first, without patience, and then β in {10, 100, 500, 1000}. Its learning rates are
+5e-5, 2e-5 and 1e-5.
+
+Numbers, regression: 'logits' stands where the softened distribution does; the paper has no such task.
+
+Where official code and paper differ, and what stands here:
+
+- The code divides the KL by the number of classes too; here it is a mean over texts alone, so α is as many times
+  stronger. For the code's balance divide objective.hinton.weight by the number of classes.
+- The paper prints patience as a sum, the code computes a mean over layers and width. β = 100 belongs to the mean, which
+  stands here; `limbeck methods patience` has the conversion.
+- The paper normalises the states. The repository's best runs on MNLI, QNLI, QQP and RACE do not: set
+  objective.patience.normalise to false to follow them.
+- The paper's students of 3 layers are Skip; the repository's script for them names layers 10 and 11, which is Last.
+- The code never shuffles, since its cached answers are found by position. Here they are found by the example.
+
+What to expect: 0.5 to 1.3 points over plain distillation at 6 layers on most of GLUE. On MRPC it is 1.2 points of F1
+below it (85.0 against 86.2). It costs one vector per text and layer of the cache, and hardly any time.
+"""
+
+from limbeck.core.objective import Objective
+from limbeck.core.task import Task
+from limbeck.objectives import Labels, LogitRegression, SoftTargets
+from limbeck.objectives.papers import SUN_2019
+from limbeck.objectives.pkd import Patience
+from limbeck.recipes.recipe import Recipe, recipe
+
+ALPHA, BETA = 0.5, 100.0
+_DEFAULTS = {"student": {"keep": "first"}, "train": {"epochs": 4.0}}
+
+
+def _objective(task: Task, layers: str) -> Objective:
+    soft = LogitRegression() if task.kind == "regress" else SoftTargets(temperature=10.0)
+    return (1 - ALPHA) * Labels() + ALPHA * soft + BETA * Patience(layers=layers)
+
+
+PKD_SKIP = recipe(
+    Recipe(
+        "pkd-skip",
+        "labels, softened distribution, and the text as every other layer of the teacher sees it",
+        SUN_2019,
+        lambda task: _objective(task, "skip"),
+        defaults=_DEFAULTS,
+    )
+)
+PKD_LAST = recipe(
+    Recipe(
+        "pkd-last",
+        "labels, softened distribution, and the text as the upper layers of the teacher see it",
+        SUN_2019,
+        lambda task: _objective(task, "last"),
+        defaults=_DEFAULTS,
+    )
+)

@@ -1,0 +1,150 @@
+"""How models that tag words or find answers are examined: every window of a split once, put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from limbeck import math
+from limbeck.core.record import ClassScore, Fidelity
+from limbeck.core.show import show
+from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.core.trace import Batch
+from limbeck.data.answers import Question
+from limbeck.data.place_corpus import PlaceCorpus
+from limbeck.data.place_settings import PlaceSettings
+from limbeck.data.places import PlaceCollator, PlaceRows, Window, place_batches
+from limbeck.data.tags import OUTSIDE
+from limbeck.measure.predict import at_rest
+from limbeck.measure.spans import Span, answer_quality, best_spans, chosen, each_answer
+from limbeck.measure.tags import each_sentence, per_type, tag_quality
+from limbeck.recipes.cell import Answers
+
+BATCH = 32  # windows
+
+
+@dataclass(frozen=True)
+class PlaceExam:
+    corpus: PlaceCorpus
+    tokenizer: Any
+    settings: PlaceSettings
+    teacher: Teacher = field(default_factory=NoTeacher)  # to compare with on the test split
+
+    @property
+    def dev(self) -> PlaceRows:
+        return self.corpus.dev
+
+    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
+        return PlaceCollator(self.tokenizer, self.corpus.task)(rows)
+
+    def watched(self) -> dict[str, Callable[[Any], dict[str, float]]]:
+        return {"gauge": self._gauge}
+
+    def _gauge(self, model: PreTrainedModel) -> dict[str, float]:
+        near = Nearness()
+        found = self._examine(model, "dev", NoTeacher(), near)
+        return {"loss": near.surprise, **found.quality}
+
+    def test(self, model: PreTrainedModel) -> Answers:
+        return self._examine(model, "test", self.teacher, Nearness())
+
+    def _examine(self, model: PreTrainedModel, split: str, teacher: Teacher, near: Nearness) -> Answers:
+        said = self._said(model, split, teacher, near)
+        names = self.corpus.splits[split].names
+        if self.corpus.task.kind == "tag":
+            sums, classes = self._score_tags(split, said)
+            return Answers(names, sums, tag_quality(sums), classes, near.fidelity)
+        sums, answered = self._score_answers(split, said)
+        return Answers(names[answered], sums, answer_quality(sums), fidelity=near.fidelity)
+
+    def _said(
+        self, model: PreTrainedModel, split: str, teacher: Teacher, near: Nearness
+    ) -> Iterator[tuple[list[Window], Batch, np.ndarray]]:
+        """Windows, and what the model says of their rows."""
+        asked = place_batches(self.corpus.splits[split], PlaceCollator(self.tokenizer, self.corpus.task), BATCH)
+        with at_rest(model), torch.inference_mode():
+            for windows, batch in asked:
+                logits = show(model, batch.to(model.device)).logits.float().cpu()
+                near.add(logits, teacher.answer(batch).logits.float().cpu(), batch)
+                yield windows, batch, logits.numpy()
+
+    def _score_tags(self, split: str, said: Any) -> tuple[np.ndarray, list[ClassScore]]:
+        labels = self.corpus.task.labels
+        gold = [item.gold for item in self.corpus.items(split)]
+        # a word the tokenizer does not see is said to be outside
+        answers = [[OUTSIDE if OUTSIDE in labels else labels[0]] * len(tags) for tags in gold]
+        for windows, _, logits in said:
+            answer = iter(logits.argmax(axis=1).tolist())
+            for window in windows:
+                for word in window.where.tolist():
+                    answers[window.item][word] = labels[next(answer)]
+        return each_sentence(gold, answers, labels), per_type(gold, answers, labels)
+
+    def _score_answers(self, split: str, said: Any) -> tuple[np.ndarray, np.ndarray]:
+        questions = [item for item in self.corpus.items(split) if isinstance(item, Question)]
+        found: list[list[tuple[Span, Window]]] = [[] for _ in questions]
+        nullable, longest = self.corpus.places.nullable, self.settings.longest_answer
+        for windows, batch, logits in said:
+            start, end = logits[0::2], logits[1::2]
+            for window, span in zip(
+                windows, best_spans(start, end, batch.asked.numpy(), longest, nullable), strict=True
+            ):
+                found[window.item].append((span, window))
+        answers = [self._spell(question, spans) for question, spans in zip(questions, found, strict=True)]
+        answered = np.array([question.answered for question in questions], dtype=bool)
+        matches, f1s = each_answer(answers, [question.answers for question in questions])
+        return np.stack([matches, f1s], axis=1)[answered], answered
+
+    def _spell(self, question: Question, spans: Sequence[tuple[Span, Window]]) -> str:
+        best = chosen([span for span, _ in spans], self.settings.null_threshold) if spans else -1
+        if best < 0:
+            return ""
+        span, window = spans[best]
+        return question.context[window.where[span.start, 0] : window.where[span.end, 1]].strip()
+
+
+class Nearness:
+    """Sums over rows: surprise at the labels, and how near the answers are to a teacher's."""
+
+    def __init__(self) -> None:
+        self._nats = self._labelled = self._rows = self._alike = self._divergence = 0.0
+        self._by_teacher = {True: [0, 0], False: [0, 0]}  # the teacher is right → rows, those the student has right
+
+    def add(self, logits: Tensor, taught: Tensor, batch: Batch) -> None:
+        known, labels = batch.labelled, batch.labels
+        self._nats += float(math.hard_cross_entropy(logits[known], labels[known]).sum())
+        self._labelled += int(known.sum())
+        if not taught.numel():
+            return
+        said, teacher = logits.argmax(1), taught.argmax(1)
+        self._rows += len(logits)
+        self._alike += int((said == teacher).sum())
+        self._divergence += float(math.kl(taught, logits).sum())
+        for right, counts in self._by_teacher.items():
+            rows = known & ((teacher == labels) == right)
+            counts[0] += int(rows.sum())
+            counts[1] += int((said == labels)[rows].sum())
+
+    @property
+    def surprise(self) -> float:
+        return self._nats / max(self._labelled, 1)
+
+    @property
+    def fidelity(self) -> Fidelity | None:
+        if not self._rows:
+            return None
+        (right, both), (wrong, gained) = self._by_teacher[True], self._by_teacher[False]
+        return Fidelity(
+            agreement=self._alike / self._rows,
+            divergence=self._divergence / self._rows,
+            teacher_right_rows=right,
+            teacher_wrong_rows=wrong,
+            accuracy_teacher_right=both / right if right else None,
+            accuracy_teacher_wrong=gained / wrong if wrong else None,
+        )

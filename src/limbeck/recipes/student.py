@@ -1,0 +1,95 @@
+"""A student to be: where it starts, through which phases it goes, and the cells that train it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from transformers import PreTrainedModel
+
+from limbeck.core.want import OF_HEADS
+from limbeck.data.encode import Encoded, encode
+from limbeck.recipes.asked import Asked
+from limbeck.recipes.cell import Cell, TextExam
+from limbeck.recipes.job import Start, cells, passed, start_from, start_shrunk
+from limbeck.recipes.phases import Plan, plan
+from limbeck.recipes.prepare import Prepared
+from limbeck.students.open import open_encoder, shape_of
+from limbeck.students.shrink import Shrink
+
+
+@dataclass(frozen=True)
+class Student:
+    ready: Prepared
+    start: Start
+    plan: Plan
+    dev: Encoded
+
+    def taught(self, asked: Asked) -> Student:
+        """With its teacher, and, where the dev split has no labels, with the teacher's answers for them."""
+        return replace(
+            self, plan=self.plan.taught(asked.teacher), dev=_with_labels(self.ready, self.dev, asked.logits["dev"])
+        )
+
+    def cells(self) -> list[Cell]:
+        ready = self.ready
+        splits = {**ready.for_student, "dev": self.dev}
+        return cells(
+            ready.run,
+            self.start,
+            ready.tokenizer,
+            ready.task,
+            self.plan,
+            splits["train"],
+            TextExam(ready.task, ready.tokenizer, splits),
+            labelled=ready.labelled,
+        )
+
+    def cost(self, cell: Cell) -> float:
+        """In rows × parameters through which they pass: a training step is three passes."""
+        train, small = self.ready.run.train, passed(self.start.network)
+        big = passed(self.ready.teacher.network)
+        tests = len(self.dev) * train.epochs * train.evals_per_epoch + len(self.ready.for_student["test"])
+        steps = sum(
+            phase.schedule.epochs * (3 * small + (big if phase.of_teacher.want & OF_HEADS else 0.0))
+            for phase in cell.plan.phases
+        )
+        return len(cell.train) * steps + small * tests
+
+
+def set_up(ready: Prepared) -> Student:
+    """Everything about the student that can be refused is refused here."""
+    start = _start(ready)
+    shape = shape_of(start.network)
+    run = ready.run.but(train=ready.run.train.at_width(shape.hidden, ready.task))
+    phases = plan(run, ready.objective, shape, shape_of(ready.teacher.network))
+    return Student(replace(ready, run=run), start, phases, ready.for_student["dev"])
+
+
+def _start(ready: Prepared) -> Start:
+    given, shape = ready.student, ready.run.student
+    pairs = bool(ready.corpus.train.pairs)
+    if given is None:
+        return start_shrunk(shape, ready.teacher, pairs)
+    reopened = partial(open_encoder, given.where, ready.task, ready.run.trust_remote_code)
+    if not given.where or shape.but(keep="spread", family="same") == Shrink(family="same"):
+        return start_from(given, lambda: reopened()[0])
+
+    def shrunk() -> PreTrainedModel:
+        return shape.build(reopened()[0], given.tokenizer, pairs)[0]
+
+    network, inheritance = shape.build(given.network, given.tokenizer, pairs)
+    return Start(network, f"Of {given.where}: {inheritance.sentence()}", shrunk)
+
+
+def _with_labels(ready: Prepared, dev: Encoded, teacher: np.ndarray) -> Encoded:
+    """A dev set without labels takes the teacher's answers for them, so that early stopping has something to watch."""
+    if dev.examples.labelled.any():
+        return dev
+    if ready.task.kind == "classify":
+        labels = teacher.argmax(-1)
+    else:
+        labels = (teacher > 0).astype(np.float32) if ready.task.kind == "multilabel" else teacher[:, 0]
+    examples = replace(dev.examples, labels=labels, labelled=np.ones(len(dev), dtype=bool))
+    return encode(examples, ready.tokenizer, ready.run.data.max_length)
