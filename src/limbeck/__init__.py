@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from limbeck.core.record import Record
     from limbeck.objectives import (
         CKA,
+        ConfusingAnswers,
         Cosine,
         DrawnTargets,
         GeneralisedJSD,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
         WordKD,
     )
     from limbeck.recipes.cache import cache
+    from limbeck.recipes.compare import Compared, compare
+    from limbeck.recipes.compare_run import CompareRun
     from limbeck.recipes.distill import distill
     from limbeck.recipes.fit import fit
     from limbeck.recipes.job import Result
@@ -53,6 +56,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "CKA": "objectives",
     "CacheRun": "recipes.run",
+    "CompareRun": "recipes.compare_run",
+    "Compared": "recipes.compare",
+    "ConfusingAnswers": "objectives",
     "Cosine": "objectives",
     "DrawnTargets": "objectives",
     "GeneralisedJSD": "objectives",
@@ -77,6 +83,7 @@ _HOMES = {
     "Truncated": "objectives",
     "WordKD": "objectives",
     "cache": "recipes.cache",
+    "compare": "recipes.compare",
     "distill": "recipes.distill",
     "fit": "recipes.fit",
     "register": "students.families",
@@ -84,6 +91,9 @@ _HOMES = {
 __all__ = [
     "CKA",
     "CacheRun",
+    "CompareRun",
+    "Compared",
+    "ConfusingAnswers",
     "Cosine",
     "DrawnTargets",
     "GeneralisedJSD",
@@ -108,6 +118,7 @@ __all__ = [
     "Truncated",
     "WordKD",
     "cache",
+    "compare",
     "distill",
     "fit",
     "register",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sample_compare import COLUMNS, comparison
 from sample_parts import (
     ARABIC,
     CHINESE,
@@ -213,5 +214,7 @@ def every() -> dict[str, Record]:
         "regress": regression(),
         "multilabel": multilabel(),
         "many classes": many_classes(),
+        "compare": comparison(),
+        "compare, one seed": comparison(1, COLUMNS[2:6]),
         **every_words(),
     }

@@ -9,6 +9,7 @@ import typer
 
 VERBS = {
     "distill": "Make a smaller student of a teacher, and measure what was kept.",
+    "compare": "Set recipes side by side: one teacher, one data set, several seeds, one table.",
     "train": "Fine-tune an encoder on labels, or a language model on text, to have a teacher.",
     "cache": "Ask a language model once and keep the top of its answers, for students to learn from.",
     "eval": "Measure a model on labelled texts: quality, calibration, agreement.",

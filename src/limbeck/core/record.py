@@ -146,6 +146,14 @@ class Comparison(Settings):
     sentence: str  # the honest one
 
 
+class Failure(Settings):
+    """An arm that came to nothing, whole or for some seeds."""
+
+    arm: str
+    seeds: list[int] = []  # empty: refused before the first step
+    reason: str
+
+
 class Disagreement(Settings):
     """A test row on which student and teacher part ways."""
 
@@ -165,7 +173,7 @@ class Citation(Settings):
 
 class Record(Settings):
     schema_version: int = SCHEMA
-    kind: Literal["distill", "train", "eval", "bench", "benchmark"]
+    kind: Literal["distill", "compare", "train", "eval", "bench", "benchmark"]
     name: str
     created: str  # ISO 8601, UTC
     command: str
@@ -178,6 +186,7 @@ class Record(Settings):
     data: DataCard
     arms: list[Arm]
     comparisons: list[Comparison] = []
+    failed: list[Failure] = []
     disagreements: list[Disagreement] = []
     figures: dict[str, float] = {}  # whatever else was measured
     seconds: dict[str, float] = {}  # stage → wall time

@@ -27,10 +27,13 @@ class Report:
         return page(self.records)
 
     def markdown(self) -> str:
-        """The model card of a single run; the table of all arms when there are several runs."""
-        from limbeck.report.card import markdown_table, model_card
+        """The model card of a single run or the card of a comparison; of several runs, the table of all arms."""
+        from limbeck.report.card import comparison_card, markdown_table, model_card
 
-        return model_card(self.records[0]) if len(self.records) == 1 else markdown_table(self.records)
+        if len(self.records) > 1:
+            return markdown_table(self.records)
+        record = self.records[0]
+        return comparison_card(record) if record.kind == "compare" else model_card(record)
 
     def save(self, path: Path | str) -> Path:
         """Writes the page (.html, or report.html in a folder) or the Markdown (.md), whole or not at all."""

@@ -20,7 +20,7 @@ Groups = list[tuple[str, list[svg.Bar]]]
 def standing(record: Record) -> Figure | None:
     """The arms in order of their quality, where there are many."""
     scored = [(arm, found) for arm in by_quality(record, record.arms) if (found := quality(arm, record.metric))]
-    if len(scored) < MANY:
+    if len(scored) < MANY and record.kind != "compare":
         return None
     tone, metric, rows = tones(record), record.metric, []
     for arm, found in scored:
@@ -132,7 +132,8 @@ def differences(record: Record) -> Figure | None:
     for c in (c for c in record.comparisons if c.metric == first.metric):
         factor = 100 if n.is_share(c.metric) else 1
         told = n.difference(c.metric, c.difference)
-        name = f"{titles.get(c.better, c.better)} − {titles.get(c.than, c.than)}"
+        alone = record.kind == "compare"  # the title says against whom
+        name = titles.get(c.better, c.better) + ("" if alone else f" − {titles.get(c.than, c.than)}")
         middle, low, high = (factor * v for v in (c.difference, c.low, c.high))
         rows.append(svg.Interval(name, middle, low, high, told, tone.get(c.better, "student")))
     unit = "points of " if n.is_share(first.metric) else ""
@@ -140,9 +141,11 @@ def differences(record: Record) -> Figure | None:
     draw = partial(svg.intervals, rows, f"{unit}{n.metric_name(first.metric)}", title=f"Paired differences. {told}")
     caption = (
         f"Paired difference on {n.plural(first.rows, f'test {units(record).row}')}, {n.plural(first.seeds, 'seed')}, "
-        f"with its {n.percent(first.confidence, 0)} interval. An interval that holds 0 proves nothing."
+        f"with its {100 * first.confidence:.4g}{n.GAP}% interval. An interval that holds 0 proves nothing."
     )
     if n.lower_is_better(first.metric):
         caption += f" Lower {n.metric_name(first.metric)} is better: left of 0, the first one wins."
-    title = "Did distillation help?" if record.kind == "distill" else "Paired differences"
+    title = {"distill": "Did distillation help?", "compare": "Gain over no teacher"}.get(
+        record.kind, "Paired differences"
+    )
     return Figure(title, caption, draw(width=WIDE.width), draw(width=NARROW.width))

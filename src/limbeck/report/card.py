@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from limbeck.core.record import Arm, Record, SplitCard
 from limbeck.report import numbers as n
-from limbeck.report.columns import BRIEF, columns
+from limbeck.report.columns import BRIEF, brief, columns
+from limbeck.report.gains import failure_text, sentences, together
 from limbeck.report.sections import flat
 from limbeck.report.summary import caveats, headline, quality, speed_conditions, students_of, subject_of, verdict
 from limbeck.report.units import block_length, meaning, units
@@ -15,6 +16,8 @@ from limbeck.report.units import block_length, meaning, units
 # The names under which the Hugging Face hub knows our metrics.
 _HUB_METRICS = {
     "accuracy": "accuracy",
+    "f1": "f1",
+    "exact_match": "exact_match",
     "perplexity": "perplexity",
     "f1_macro": "f1",
     "f1_micro": "f1",
@@ -23,7 +26,12 @@ _HUB_METRICS = {
     "spearman": "spearmanr",
 }
 
-_PIPELINES = {"mask-fill": "fill-mask", "generate": "text-generation"}
+_PIPELINES = {
+    "mask-fill": "fill-mask",
+    "generate": "text-generation",
+    "tag": "token-classification",
+    "answer": "question-answering",
+}
 _READ = {
     "classify": "print(model.config.id2label[logits.argmax().item()])",
     "multilabel": "print([model.config.id2label[i] for i, p in enumerate(logits.sigmoid().tolist()) if p > 0.5])",
@@ -43,6 +51,26 @@ _FILL = """from transformers import pipeline
 fill = pipeline("fill-mask", model={name})
 for guess in fill(f"a text with one {{fill.tokenizer.mask_token}} left out"):
     print(guess["token_str"], guess["score"])"""
+_TAG = """from transformers import pipeline
+
+tag = pipeline("token-classification", model={name}, aggregation_strategy="first")
+for found in tag("a text with words to tag"):
+    print(found["word"], found["entity_group"], found["score"])"""
+_ANSWER = """import torch
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+name = {name}
+tokenizer = AutoTokenizer.from_pretrained(name)
+model = AutoModelForQuestionAnswering.from_pretrained(name).eval()
+question, text = "What is asked?", "A text that holds the answer."
+read = tokenizer(question, text, truncation="only_second", return_offsets_mapping=True, return_tensors="pt")
+letters = read.pop("offset_mapping")[0]
+inside = torch.tensor([side == 1 for side in read.sequence_ids(0)])
+with torch.no_grad():
+    said = model(**read)
+scores = said.start_logits[0][:, None] + said.end_logits[0]
+best = scores.masked_fill(~(inside[:, None] & inside).triu(), -torch.inf).argmax().item()
+print(text[letters[best // len(inside)][0] : letters[best % len(inside)][1]])"""
 _GENERATE = """from transformers import AutoModelForCausalLM, AutoTokenizer
 
 name = {name}
@@ -51,6 +79,8 @@ model = AutoModelForCausalLM.from_pretrained(name).eval()
 start = tokenizer("The start of a text", return_tensors="pt", return_token_type_ids=False)
 words = model.generate(**start, max_new_tokens=40)
 print(tokenizer.decode(words[0], skip_special_tokens=True))"""
+
+_SNIPPETS = {"mask-fill": _FILL, "generate": _GENERATE, "tag": _TAG, "answer": _ANSWER}
 
 
 def model_card(record: Record, model_id: str = "") -> str:
@@ -72,9 +102,32 @@ def model_card(record: Record, model_id: str = "") -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def comparison_card(record: Record) -> str:
+    """What was compared and what came of it; it belongs to no single model."""
+    said = [*sentences(record), *filter(None, [together(record)])]
+    failed = [failure_text(record, failure) for failure in record.failed]
+    parts = [
+        f"# {_plain(record.name)}",
+        _plain(headline(record)),
+        f"## Results\n\n{markdown_table([record])}\n\n{_conditions(record)}".rstrip(),
+        f"## Against no teacher\n\n{_list(said)}" if said else "",
+        f"## Came to nothing\n\n{_list(failed)}" if failed else "",
+        f"## How\n\nMade by {_code(record.command)}.\n\n{_knobs(record)}".rstrip(),
+        f"## Data\n\n{_data(record)}",
+        f"## Limits\n\n{_limits(record)}",
+        *_citations(record),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {_plain(line)}" for line in lines)
+
+
 def markdown_table(records: Sequence[Record]) -> str:
     """One row for each arm of each record."""
-    shown, many = columns(records, BRIEF), len(records) > 1
+    many = len(records) > 1
+    shown = columns(records, BRIEF if many else brief(records[0]))
     heads = [*(["run"] if many else []), "model", *(column.title for column in shown)]
     rules = ["---"] * (len(heads) - len(shown)) + ["---:"] * len(shown)
     rows = [
@@ -131,10 +184,8 @@ def _meanings(record: Record, subject: Arm | None) -> str:
 
 def _snippet(record: Record, model_id: str) -> str:
     name = json.dumps(model_id or "path/to/this/folder")
-    if record.task.kind == "mask-fill":
-        return _FILL.format(name=name)
-    if record.task.kind == "generate":
-        return _GENERATE.format(name=name)
+    if record.task.kind in _SNIPPETS:
+        return _SNIPPETS[record.task.kind].format(name=name)
     pair = "pair" in record.data.columns
     texts = '"a text", "the text it is compared with"' if pair else '"a text"'
     return _SCORE.format(name=name, texts=texts, read=_READ[record.task.kind])
@@ -156,10 +207,14 @@ def _training(record: Record, subject: Arm | None) -> Iterator[str]:
         lines.append(f"- fingerprint of the teacher: {_code(record.fingerprints['teacher'])}")
     if record.command:
         lines.append(f"- made by: {_code(record.command)}")
-    knobs = "\n".join(f"{name} = {value}" for name, value in flat(record.knobs)).replace("```", "'''")
-    folded = f"<details><summary>All knobs</summary>\n\n```text\n{knobs}\n```\n\n</details>" if knobs else ""
+    folded = _knobs(record)
     made = f"Limbeck {record.machine.versions.get('limbeck', '')}".strip()
     yield "\n\n".join(part for part in (f"## Training\n\nTrained with {made}.", "\n".join(lines), folded) if part)
+
+
+def _knobs(record: Record) -> str:
+    knobs = "\n".join(f"{name} = {value}" for name, value in flat(record.knobs)).replace("```", "'''")
+    return f"<details><summary>All knobs</summary>\n\n```text\n{knobs}\n```\n\n</details>" if knobs else ""
 
 
 def _code(text: str) -> str:
@@ -200,7 +255,7 @@ def _limits(record: Record) -> str:
     ]
     if students_of(record):
         known.append("The student learned from the teacher, and repeats the teacher’s biases.")
-    return "\n".join(f"- {_plain(sentence)}" for sentence in known)
+    return _list(known)
 
 
 def _citations(record: Record) -> Iterator[str]:

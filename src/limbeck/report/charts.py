@@ -35,6 +35,8 @@ class Figure:
 
 def tones(record: Record) -> dict[str, str]:
     """A colour and shape for each arm: that of its role, or a spare one when the role has one already."""
+    if record.kind == "compare":  # more arms than colours: the role is shown, and names tell the arms apart
+        return {arm.name: "student" if arm.role == "model" else arm.role for arm in record.arms}
     chosen: dict[str, str] = {}
     for arm in record.arms:
         wanted = "student" if arm.role == "model" else arm.role
@@ -68,7 +70,7 @@ def trade_offs(records: Sequence[Record]) -> list[Figure]:
 
 def _measured(record: Record) -> tuple[str, str]:
     """The perplexity of hidden words and that of next words share a name and no scale."""
-    return record.metric, record.task.kind if record.task.of_tokens else ""
+    return record.metric, record.task.kind if record.task.of_tokens or record.task.of_places else ""
 
 
 def _megabytes(arm: Arm) -> float | None:
@@ -82,12 +84,16 @@ def _milliseconds(arm: Arm) -> float | None:
 def _trade(
     title: str, x_title: str, metric: str, points: Sequence[svg.Point], records: Sequence[Record], timing: str
 ) -> Figure:
-    alone = len(records) == 1 and not any(p.chain for p in points)
+    single = len(records) == 1 and not any(p.chain for p in points)
+    alone = single and records[0].kind != "compare"
     draw = partial(svg.scatter, points, x_title, axis_title(metric), title=_told(title, points), apart=alone)
     draw = partial(draw, log=wide_range(metric, (p.y for p in points)))
     caption = f"Better lies {'down' if n.lower_is_better(metric) else 'up'} and to the left. "
     caption += "Faint dots are single seeds. " if any(p.seeds for p in points) else ""
-    caption += "Whiskers are one standard deviation over seeds." if any(p.sd for p in points) else "One seed each."
+    if alone or not single:
+        caption += "Whiskers are one standard deviation over seeds." if any(p.sd for p in points) else "One seed each."
+    else:
+        caption += "Marks are means over seeds; the best of each size is named, the others when pointed at."
     caption += timing
     shown = {p.tone for p in points}
     names = tuple((svg.swatch(tone), name) for tone, name in _ROLE_NAMES if tone in shown)
@@ -108,7 +114,9 @@ def _points(record: Record, x_of: Callable[[Arm], float | None], alone: bool) ->
         point = svg.Point(
             x, many.mean, tones(record)[arm.name], _short(arm.title), f"{arm.title}\n{sure} · {unit}", sd=many.sd
         )
-        if alone:
+        if alone and record.kind == "compare":
+            point = replace(point, sd=None)
+        elif alone:
             point = replace(point, seeds=many.values if len(many.values) > 1 else ())
         else:
             role = "other-1" if arm.role == "model" else arm.role
@@ -118,7 +126,14 @@ def _points(record: Record, x_of: Callable[[Arm], float | None], alone: bool) ->
             chain = record.name if arm is subject_of(record) or arm is teacher_of(record) else ""
             point = replace(point, tone=role, label=_short(name), tip=f"{record.name}: {point.tip}", chain=chain)
         points.append(point)
-    return points
+    return _sparse(points, record.metric) if alone and record.kind == "compare" else points
+
+
+def _sparse(points: Sequence[svg.Point], metric: str) -> list[svg.Point]:
+    """Names for the best of each size only: arms of one shape share an x, and their names would have no room."""
+    pick = min if n.lower_is_better(metric) else max
+    best = {p.x: pick((q for q in points if q.x == p.x), key=lambda q: q.y) for p in points}
+    return [p if p is best[p.x] else replace(p, label="") for p in points]
 
 
 def _short(name: str, longest: int = 28) -> str:
@@ -148,13 +163,13 @@ def _told(title: str, points: Sequence[svg.Point]) -> str:
 def learning(record: Record) -> Figure | None:
     """The metric on the dev set as training goes on."""
     metric, teacher = record.metric, teacher_of(record)
-    arms = [arm for arm in record.arms if _has_curve(arm, metric) and (arm is not teacher or len(record.arms) == 1)]
+    arms = [arm for arm in record.arms if has_curve(arm, metric) and (arm is not teacher or len(record.arms) == 1)]
     if not arms:
         return None
     by_epoch = any(point.epoch for arm in arms for run in arm.runs for point in run.curve)
     tone, lines = tones(record), []
     for arm in arms:
-        lines += _curves(arm, tone[arm.name], by_epoch, partial(_dev, metric=metric))
+        lines += curves(arm, tone[arm.name], by_epoch, partial(dev_curve, metric=metric))
     level = _teacher_level(record, teacher) if teacher and teacher not in arms else None
     title = f"{n.metric_name(metric)} on the dev split".capitalize()
     draw = partial(
@@ -172,18 +187,18 @@ def learning(record: Record) -> Figure | None:
     return Figure(title, caption.strip(), draw(size=WIDE), draw(size=NARROW), legend(record, arms))
 
 
-def _dev(run: SeedResult, metric: str) -> dict[int, float]:
+def dev_curve(run: SeedResult, metric: str) -> dict[int, float]:
     factor = 100 if n.is_share(metric) else 1
     return {p.step: factor * p.dev[metric] for p in run.curve if n.known(p.dev.get(metric))}
 
 
-def _has_curve(arm: Arm, metric: str) -> bool:
-    return any(len(_dev(run, metric)) > 1 for run in arm.runs)
+def has_curve(arm: Arm, metric: str) -> bool:
+    return any(len(dev_curve(run, metric)) > 1 for run in arm.runs)
 
 
 def _teacher_level(record: Record, teacher: Arm) -> svg.Level | None:
     best = min if n.lower_is_better(record.metric) else max
-    curves = [(run, at) for run in teacher.runs if (at := _dev(run, record.metric))]
+    curves = [(run, at) for run in teacher.runs if (at := dev_curve(run, record.metric))]
     on_dev = [at.get(run.best_step, best(at.values())) for run, at in curves]
     if on_dev:
         return svg.Level(Spread(tuple(on_dev)).mean, "teacher", "teacher")
@@ -191,7 +206,7 @@ def _teacher_level(record: Record, teacher: Arm) -> svg.Level | None:
     return svg.Level(scaled(record.metric, tested).mean, "teacher, on the test split", "teacher") if tested else None
 
 
-def _curves(arm: Arm, tone: str, by_epoch: bool, values_of: Callable[[SeedResult], dict[int, float]]) -> list[svg.Line]:
+def curves(arm: Arm, tone: str, by_epoch: bool, values_of: Callable[[SeedResult], dict[int, float]]) -> list[svg.Line]:
     """One faint line for each seed and a strong one for their mean over the steps that all of them reached."""
     at = {p.step: p.epoch if by_epoch else float(p.step) for run in arm.runs for p in run.curve}
     found = [(run, values) for run in arm.runs if len(values := values_of(run)) > 1]
@@ -232,7 +247,7 @@ def _losses(record: Record, name: str) -> tuple[list[Arm], Callable[..., Markup]
     values_of, tone, arms, lines = partial(_term, name=name), tones(record), [], []
     for arm in record.arms:
         found = (
-            _curves(arm, tone[arm.name], by_epoch, values_of) if arm.role != "teacher" or len(record.arms) == 1 else []
+            curves(arm, tone[arm.name], by_epoch, values_of) if arm.role != "teacher" or len(record.arms) == 1 else []
         )
         if found:
             arms.append(arm)

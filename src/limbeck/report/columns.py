@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from limbeck.core.record import Arm, Record, Speed
 from limbeck.report import numbers as n
+from limbeck.report.gains import gain_of, gain_text, proven
 from limbeck.report.summary import Spread, agreement, quality, seconds
 from limbeck.report.units import meaning, throughput, timed, units
 
 BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
+COMPARED = ("shape", "quality", "gain", "proven", "agreement", "parameters", "bytes", "p50", "training")
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ class Column:
     hint: str = ""
 
 
+def brief(record: Record) -> tuple[str, ...]:
+    """The columns that a card or a terminal has room for."""
+    return COMPARED if record.kind == "compare" else BRIEF
+
+
 def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]:
     """The columns of these keys, or all, that hold at least one value."""
     metrics = {record.metric for record in records}
@@ -34,9 +41,10 @@ def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]
     cell = _quality if quality_title != "quality" else _named_quality
     meant = {meaning(record.task, record.metric) for record in records}
     quality_column = Column("quality", quality_title, cell, meant.pop() if len(meant) == 1 else "")
+    shape = Column("shape", "shape", _shape, "layers and width")
     return [
         column
-        for column in (quality_column, *_others(records))
+        for column in (shape, quality_column, *_others(records))
         if (not keys or column.key in keys)
         and any(column.cell(record, arm).value is not None for record in records for arm in record.arms)
     ]
@@ -61,6 +69,23 @@ def _agreement(record: Record, arm: Arm) -> Cell:
     return _cell(_mean(agreement(arm)), lambda value: n.score(metric, value))
 
 
+def _shape(record: Record, arm: Arm) -> Cell:
+    if record.kind != "compare" or arm.shape is None:
+        return Cell(n.NOTHING, None)
+    layers = n.plural(arm.shape.layers, "layer").replace(" ", n.GAP)
+    return Cell(f"{layers}{n.GAP}×{n.GAP}{arm.shape.hidden}", arm.shape.layers)
+
+
+def _gain(record: Record, arm: Arm) -> Cell:
+    found = gain_of(record, arm)
+    return Cell(gain_text(found), found.difference) if found else Cell(n.NOTHING, None)
+
+
+def _proven(record: Record, arm: Arm) -> Cell:
+    found = gain_of(record, arm)
+    return Cell(proven(found), found.difference) if found else Cell(n.NOTHING, None)
+
+
 def _mean(spread: Spread | None) -> float | None:
     return spread.mean if spread else None
 
@@ -69,6 +94,8 @@ def _others(records: Sequence[Record]) -> tuple[Column, ...]:
     one, answers = timed(records), {units(record).answer for record in records}
     answer = answers.pop() if len(answers) == 1 else "answer"
     return (
+        Column("gain", "over no teacher", _gain, "than the same student trained without a teacher, and the interval"),
+        Column("proven", "verdict", _proven, "an interval that holds 0 leaves it unclear"),
         Column("agreement", "agrees with teacher", _agreement, f"share of {answer}s with the teacher’s answer"),
         Column("parameters", "parameters", lambda _, arm: _cell(arm.size.parameters if arm.size else None, n.millions)),
         Column("bytes", "on disk", lambda _, arm: _cell(arm.size.bytes_on_disk if arm.size else None, n.megabytes)),

@@ -13,7 +13,9 @@ from markupsafe import Markup
 from limbeck.core.record import Arm, Disagreement, Record
 from limbeck.report import bar_charts, charts, svg
 from limbeck.report import numbers as n
-from limbeck.report.columns import Cell, Column, columns
+from limbeck.report.columns import Cell, Column, brief, columns
+from limbeck.report.courses import baseline_of, courses
+from limbeck.report.gains import failure_text, sentences, together
 from limbeck.report.summary import agreement, divergence, quality, spread, subject_of, teacher_of
 from limbeck.report.units import Units, meaning, units
 
@@ -72,6 +74,9 @@ class Section:
     calibration: charts.Figure | None
     learning: list[charts.Figure]
     terms: list[Markup]
+    courses: list[Markup]  # a panel for each arm, where one chart would hold too many
+    failed: list[str]
+    sentences: list[str]  # every comparison in words, where there are several
     columns: list[Column]
     rows: list[Row]
     metrics: list[tuple[str, str, list[str]]]  # name, meaning, a cell for each arm
@@ -85,7 +90,10 @@ class Section:
 
 
 def section(record: Record, anchor: str) -> Section:
-    arms = [arm for arm in record.arms if any(run.per_class for run in arm.runs)]
+    crowded = record.kind == "compare"
+    arms = [arm for arm in (_chosen(record) if crowded else record.arms) if any(run.per_class for run in arm.runs)]
+    uneven = len({len(arm.runs) for arm in record.arms if arm.role != "teacher"}) > 1
+    shown = columns([record], (*brief(record), *(["seeds"] if uneven else [])) if crowded else ())
     partings = [_parting(row, record) for row in record.disagreements[:SHOWN_DISAGREEMENTS]]
     groups = Counter((p.right, p.who) for p in sorted(partings, key=lambda p: _ORDER.index(p.right)))
     return Section(
@@ -98,10 +106,13 @@ def section(record: Record, anchor: str) -> Section:
         trade_offs=charts.trade_offs([record]),
         closeness=bar_charts.closeness(record),
         calibration=bar_charts.calibration(record),
-        learning=[figure for figure in (charts.learning(record), charts.loss(record)) if figure],
-        terms=charts.loss_terms(record),
-        columns=columns([record]),
-        rows=arm_rows([record]),
+        learning=[] if crowded else [figure for figure in (charts.learning(record), charts.loss(record)) if figure],
+        terms=[] if crowded else charts.loss_terms(record),
+        courses=courses(record) if crowded else [],
+        failed=[failure_text(record, failure) for failure in record.failed],
+        sentences=[*sentences(record), *filter(None, [together(record)])] if crowded else [],
+        columns=shown,
+        rows=arm_rows([record], shown),
         metrics=_metrics(record),
         figures=[_figure(name, value) for name, value in record.figures.items()],
         class_arms=arms,
@@ -113,8 +124,15 @@ def section(record: Record, anchor: str) -> Section:
     )
 
 
-def arm_rows(records: Sequence[Record]) -> list[Row]:
-    shown = columns(records)
+def _chosen(record: Record) -> list[Arm]:
+    """Of many arms the teacher, the best student, and that one without a teacher."""
+    subject = subject_of(record)
+    plain = baseline_of(record, subject) if subject else None
+    return [arm for arm in record.arms if arm in (teacher_of(record), plain, subject)]
+
+
+def arm_rows(records: Sequence[Record], shown: Sequence[Column] = ()) -> list[Row]:
+    shown = shown or columns(records)
     rows = []
     for record in records:
         tone, subject = charts.tones(record), subject_of(record)

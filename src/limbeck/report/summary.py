@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from limbeck.core.record import Arm, Record, SeedResult
 from limbeck.report import numbers as n
+from limbeck.report.gains import titled
 from limbeck.report.units import timed, units
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
@@ -186,10 +187,7 @@ def verdict(record: Record) -> str:
     subject = subject_of(record)
     if record.comparisons:
         of_subject = (c for c in record.comparisons if subject and c.better == subject.name)
-        sentence = next(of_subject, record.comparisons[0]).sentence
-        for arm in record.arms:
-            sentence = sentence.replace(f"“{arm.name}”", f"“{arm.title}”")
-        return sentence
+        return titled(record, next(of_subject, record.comparisons[0]).sentence)
     if not is_pair(record):
         return ""
     if of_role(record, "baseline") is None:
@@ -208,7 +206,7 @@ def _caveats(record: Record) -> Iterable[str]:
     if subject is None:
         return
     scored, rows = quality(subject, record.metric), tested_rows(record)
-    if record.kind in ("distill", "train") and len(subject.runs) == 1:
+    if record.kind in ("distill", "compare", "train") and len(subject.runs) == 1:
         yield "One seed: how far chance moved the result is not known. Run with --seeds 3 to find out."
     if scored is None and record.kind != "bench":
         why = "no test token was scored" if record.task.of_tokens else "the test rows carry no labels"

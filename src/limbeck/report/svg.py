@@ -235,12 +235,13 @@ def line_chart(
     title: str,
     whole: bool = False,
     log: bool = False,
+    ends: tuple[float, float] | None = None,
 ) -> Markup:
-    """Lines over steps or epochs; means are strong, single seeds faint."""
+    """Lines over steps or epochs; means are strong, single seeds faint. `ends` are those of a scale that is shared."""
     xs = [x for line in lines for x, _ in line.points]
     heights = [y for line in lines for _, y in line.points] + [level.y for level in levels]
     low, high = min(0.0, *xs), max(xs)
-    ends = span(heights, log) if log else padded(heights)
+    ends = ends or (span(heights, log) if log else padded(heights))
     plot = frame(size, (low, high if high > low else low + 1, False), ends, x_title, y_title, whole, log)
     parts = list(plot.parts)
     for level in levels:

@@ -1,4 +1,4 @@
-"""What is counted, timed and agreed on: labelled rows and sentences, or tokens in blocks."""
+"""What is counted, timed and agreed on: labelled rows and sentences, words, questions, or tokens in blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,23 @@ class Units:
     labelled: str  # the split's second count
 
 
+_OF_TAGS = {
+    "f1": "of whole entities: type, first and last word must be right; of words where tags mark no beginnings",
+    "precision": "share of the entities said that are true",
+    "recall": "share of the true entities that are said",
+    "accuracy": "share of words with the right tag",
+}
+_OF_ANSWERS = {
+    "f1": "of the words of an answer and the gold answer nearest to it, as SQuAD's script has it; mean over questions",
+    "exact_match": "share of answers that are a gold answer, but for case, articles and punctuation",
+}
+
+
 def units(record: Record) -> Units:
+    if record.task.kind == "tag":
+        return Units("sentence", "sentence", "sentence", "word", "labelled")
+    if record.task.kind == "answer":
+        return Units("question", "question", "question", "answer end", "labelled")
     if not record.task.of_tokens:
         return Units("row", "row", "sentence", "row", "labelled")
     read = "chat" if "messages" in record.data.columns else "document"
@@ -33,10 +49,10 @@ def block_length(record: Record) -> int:
 
 
 def timed(records: Sequence[Record]) -> str:
-    """What one measurement of speed reads: a sentence, or a block and how long it is."""
+    """What one measurement of speed reads: a sentence, a question with its text, or a block and how long it is."""
     texts = {units(record).text for record in records}
     if texts != {"block"}:
-        return "sentence" if texts == {"sentence"} else "text"
+        return texts.pop() if len(texts) == 1 else "text"
     lengths = {block_length(record) for record in records}
     about = lengths.pop() if len(lengths) == 1 else 0
     return f"block of about {n.plural(about, 'token')}" if about else "block"
@@ -48,7 +64,9 @@ def throughput(records: Sequence[Record]) -> str:
 
 
 def meaning(task: Task, metric: str) -> str:
-    """What a figure about tokens says; a classifier's figures are common knowledge."""
+    """What a figure about tokens or places says; a classifier's figures are common knowledge."""
+    if task.of_places:
+        return (_OF_TAGS if task.kind == "tag" else _OF_ANSWERS).get(metric, "")
     token = "token" if task.kind != "mask-fill" else "token under a mask"
     meanings = {
         "perplexity": f"exp of the cross-entropy: the model is as unsure of a {token} as if it chose blindly between "

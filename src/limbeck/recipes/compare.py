@@ -1,0 +1,238 @@
+"""Many recipes side by side: one teacher asked once, one data set, the same seeds, a baseline for every student."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, TrainerCallback
+
+from limbeck.core.errors import KnobError, LimbeckError
+from limbeck.core.files import write_text
+from limbeck.core.progress import Silent, Stage, Watcher
+from limbeck.core.record import Failure, Record
+from limbeck.core.task import OF_TOKENS, Task
+from limbeck.recipes.asked import ask
+from limbeck.recipes.cell import Cell, Outcome, train_cell
+from limbeck.recipes.compare_budget import within
+from limbeck.recipes.compare_lanes import Lane, lanes
+from limbeck.recipes.compare_run import CompareRun, columns, spelled, write_compare
+from limbeck.recipes.distill import _given
+from limbeck.recipes.folder import PRINTS_FILE, RECORD_FILE, RUN_FILE, agree, claimed
+from limbeck.recipes.job import ASKING, MEASURING, passed, timing_cost
+from limbeck.recipes.prepare import Material, Model, check_recipe, gather, prepare, serves
+from limbeck.recipes.run import Run, complete
+from limbeck.recipes.student import Student, set_up
+from limbeck.recipes.tell import settle
+from limbeck.recipes.tell_compare import Contest, tell_compare, timed_as
+from limbeck.report import Report
+from limbeck.students.shrink import Shrink
+
+FAILED_FILE = "failed.txt"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a person gets: the table, the page, and where the models lie."""
+
+    record: Record
+    report: Report
+    folder: Path
+    models: dict[str, Path]  # of each column and baseline, the best seed by dev
+
+
+def compare(
+    teacher: str | Path | PreTrainedModel | Model = "",
+    data: object = None,
+    recipes: str | Sequence[str] = "",
+    student: Shrink | str | Path | PreTrainedModel | Model | None = None,
+    *,
+    out: str | Path = "",
+    tokenizer: Any = None,
+    reading: Mapping[str, Any] | None = None,
+    run: CompareRun | None = None,
+    resume: bool = False,
+    callbacks: Sequence[TrainerCallback] = (),
+    watcher: Watcher | None = None,
+    command: str = "",
+    **knobs: Any,
+) -> Compared:
+    """Sets recipes side by side: the same teacher, data and seeds, and each against its student without a teacher.
+
+    Arguments are those of `distill`; `recipes` names the columns, and `each` holds the knobs in which one differs:
+    `compare(teacher, "reviews.csv", ["finetune", "hinton"], seeds=3, each={"hinton": {"student": {"layers": 2}}})`.
+    A column that is refused or fails is told of, and the others go on; with `resume` it is tried again.
+    """
+    run = run or CompareRun(**knobs, data=dict(reading or {}))
+    given: dict[str, Any] = {"out": str(out)} if out else {}
+    if recipes:
+        given["recipes"] = recipes if isinstance(recipes, str) else ",".join(recipes)
+    taught, where = _given(teacher, tokenizer)
+    given |= {"teacher": where} if where else {}
+    started: Model | None = None
+    if isinstance(student, Shrink):
+        given["student"] = student.model_dump(exclude_unset=True)
+    elif student is not None:
+        started, where = _given(student, tokenizer)
+        given |= {"student_from": where} if where else {}
+    if isinstance(data, str | Path):
+        given["data"] = run.data.but(train=str(data)).model_dump(exclude_unset=True)
+        data = None
+    run = run.but(**given)
+    check(run)
+    if not run.out:
+        run = run.but(out=tempfile.mkdtemp(prefix="limbeck-"))
+    with claimed(run.out, resume=resume) as folder:
+        said = command or " ".join(sys.argv)
+        return _compare(run, folder, data, taught, started, callbacks, watcher or Silent(), said)
+
+
+def check(run: CompareRun) -> None:
+    """Refuses what can be refused before anything is opened."""
+    if run.data.task in OF_TOKENS:
+        raise KnobError(
+            f"--task {run.data.task} cannot be compared yet: comparisons are of labelled texts",
+            "run `limbeck distill` for each recipe, and `limbeck report runs/*` over all",
+        )
+    asked = columns(run).values()
+    for column in [column for column in asked if serves(column)] or asked:  # the others are left out, and told of
+        check_recipe(column)
+
+
+def _compare(
+    run: CompareRun,
+    folder: Path,
+    data: object,
+    taught: Model | None,
+    started: Model | None,
+    callbacks: Sequence[TrainerCallback],
+    watcher: Watcher,
+    command: str,
+) -> Compared:
+    if run.train.threads:
+        torch.set_num_threads(run.train.threads)
+    material = gather(run, watcher, data=data, teacher=taught)
+    asked_for = columns(run)
+    students, failed = _set_up(asked_for, material, watcher, started)
+    whole = {name: _whole(column, material.task) for name, column in asked_for.items()}
+    run = spelled(run, whole | {name: student.ready.run for name, student in students.items()})
+    _begin(folder, run, _prints(material, students))
+    watcher.plan(_stages(run, material, lanes(students)))
+    asked = ask(material, list(students.values()), Path(run.teach.cache or folder / "teacher-answers"), watcher)
+    field = lanes({name: student.taught(asked) for name, student in students.items()})
+    if run.budget_minutes:
+        field = within(field, run.budget_minutes, folder, watcher)
+        watcher.plan(_stages(run, material, field))
+    teacher_home = settle(material.teacher, folder / "teacher")
+    if material.teacher.where and not asked.live:
+        material.teacher.network.to("meta")  # all is asked: its memory goes to the students
+    outcomes, fallen = _train(field, folder / "arms", watcher, callbacks)
+    contest = Contest(run, material, field, outcomes, asked.test, teacher_home, [*failed, *fallen], folder, command)
+    record = tell_compare(contest, watcher, MEASURING, asked.notes)
+    return _finish(record, outcomes, folder, watcher)
+
+
+def _set_up(
+    runs: Mapping[str, Run], material: Material, watcher: Watcher, started: Model | None
+) -> tuple[dict[str, Student], list[Failure]]:
+    """Every student that can be built, and why the others cannot."""
+    students: dict[str, Student] = {}
+    failed: list[Failure] = []
+    for name, run in runs.items():
+        try:
+            students[name] = set_up(prepare(run, material, watcher, started))
+        except Exception as error:
+            failed.append(Failure(arm=name, reason=_reason(error)))
+            watcher.say(f"{name} is left out: {_reason(error)}")
+    if not students:
+        raise LimbeckError("; ".join(f"{each.arm}: {each.reason}" for each in failed), "no column is left to compare")
+    return students, failed
+
+
+def _whole(column: Run, task: Task) -> Run:
+    """Spelled out also where no student can be built, as far as the recipe serves the task."""
+    try:
+        return complete(column, task)
+    except LimbeckError:
+        return column
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, LimbeckError):
+        return f"{error.problem} ({error.remedy})" if error.remedy else error.problem
+    return f"{type(error).__name__}: {error}"
+
+
+def _prints(material: Material, students: Mapping[str, Student]) -> dict[str, str]:
+    own = {
+        f"{what} of {name}": value
+        for name, student in students.items()
+        for what, value in student.ready.fingerprints.items()
+        if what not in material.fingerprints
+    }
+    return {**material.fingerprints, **own}
+
+
+def _begin(folder: Path, run: CompareRun, prints: Mapping[str, str]) -> None:
+    """Writes down what is compared, in a form that can hold columns; or checks that it is the same as before."""
+    if not (folder / RUN_FILE).exists():
+        write_text(folder / PRINTS_FILE, json.dumps(prints, indent=1) + "\n")
+        write_text(folder / RUN_FILE, write_compare(run))
+    agree(folder, run, prints)
+
+
+def _stages(run: CompareRun, material: Material, field: Sequence[Lane]) -> list[Stage]:
+    made_up = sum(len(lane.student.ready.extra) for lane in field if not lane.plain)
+    rows = sum(map(len, material.encoded.values())) + made_up
+    return [
+        Stage(ASKING, passed(material.teacher.network) * rows),
+        *(Stage(cell.title, lane.cost) for lane in field for cell in lane.cells),
+        Stage(MEASURING, timing_cost(run.measure, models=1 + len({timed_as(lane) for lane in field}))),
+    ]
+
+
+def _train(
+    field: Sequence[Lane], place: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback]
+) -> tuple[dict[str, list[Outcome]], list[Failure]]:
+    """All lanes of one seed before the next seed, so that what is cut off has whole seeds."""
+    outcomes: dict[str, list[Outcome]] = {}
+    failed: list[Failure] = []
+    for row in zip(*(lane.cells for lane in field), strict=True):
+        for lane, cell in zip(field, row, strict=True):
+            found = _try(cell, place, watcher, callbacks)
+            if isinstance(found, Outcome):
+                outcomes.setdefault(lane.name, []).append(found)
+            else:
+                failed.append(Failure(arm=lane.name, seeds=[cell.seed], reason=found))
+    if not outcomes:
+        raise LimbeckError(f"every training failed, the first with: {failed[0].reason}", "mend that, then --resume")
+    return outcomes, failed
+
+
+def _try(cell: Cell, place: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback]) -> Outcome | str:
+    """What came of a cell, or why nothing did. What failed before is tried again."""
+    told = place / cell.name / FAILED_FILE
+    told.unlink(missing_ok=True)
+    try:
+        return train_cell(cell, place, watcher, callbacks)
+    except Exception as error:
+        watcher.say(f"{cell.title} failed: {_reason(error)}")
+        watcher.at(cell.title, 1.0)
+        write_text(told, _reason(error) + "\n")
+        return _reason(error)
+
+
+def _finish(record: Record, outcomes: Mapping[str, Sequence[Outcome]], folder: Path, watcher: Watcher) -> Compared:
+    report = Report((record,))
+    record.save(folder / RECORD_FILE)
+    report.save(folder / "report.html")
+    report.save(folder / "report.md")
+    watcher.at(MEASURING, 1.0)
+    best = {name: max(done, key=lambda outcome: outcome.dev_score).model for name, done in outcomes.items()}
+    return Compared(record, report, folder, best)

@@ -1,0 +1,135 @@
+"""A comparison as a file, as flags, or from Python: the knobs of a run, its columns, and where a column differs."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from limbeck.core.errors import KnobError
+from limbeck.core.knob import knob
+from limbeck.recipes.recipe import RECIPES
+from limbeck.recipes.run import CUSTOM, Run, overlay, write_run
+
+_OF_A_COLUMN = {
+    "recipe": "name the recipes with --recipes, comma-separated",
+    "objective": "give it to one column, as in [each.hinton.objective.hinton]",
+    "stages": "give them to one column, as in [each.tinybert.stages.intermediate]",
+}
+_OF_ALL = (
+    "teacher",
+    "out",
+    "seeds",
+    "seed",
+    "baseline",
+    "trust_remote_code",
+    "data",
+    "places",
+    "text",
+    "mask",
+    "teach",
+    "measure",
+)
+_TAKEN = re.compile(r"teacher|plain.*")  # names of arms that a comparison adds itself
+
+
+class CompareRun(Run):
+    """Many recipes, one teacher, one data set, several seeds."""
+
+    recipe: str = knob("auto", "not here: --recipes names the columns", short="--recipe")
+    recipes: str = knob(
+        "finetune,hinton,pkd-skip",
+        "what to set side by side: recipes, comma-separated, a column each",
+        short="--recipes",
+    )
+    budget_minutes: float = knob(
+        0.0,
+        "minutes of training for all columns and seeds together, shared fairly; 0: as long as the recipes say",
+        at_least=0,
+        short="--budget-minutes",
+    )
+    each: dict[str, dict[str, Any]] = knob(
+        {}, "knobs of single columns, in run files as [each.NAME]; a new name with a recipe is one more column"
+    )
+
+
+def columns(run: CompareRun) -> dict[str, Run]:
+    """The run of every column by its name. Slips are refused before anything is opened."""
+    for name, remedy in _OF_A_COLUMN.items():
+        if getattr(run, name) != CompareRun.model_fields[name].default:
+            raise KnobError(f"the knob '{name}' is not one of a whole comparison", remedy)
+    named = [name.strip() for name in run.recipes.split(",") if name.strip()]
+    if len(set(named)) < len(named):
+        twice = next(name for name in named if named.count(name) > 1)
+        raise KnobError(
+            f"'{twice}' stands twice in --recipes",
+            f'give the second one a name of its own: [each.{twice}-2] with recipe = "{twice}", and what differs',
+        )
+    if not named and not run.each:
+        raise KnobError("there is nothing to compare", "name recipes with --recipes, as in finetune,hinton")
+    return {name: _column(run, name) for name in dict.fromkeys([*named, *run.each])}
+
+
+def _column(run: CompareRun, name: str) -> Run:
+    entry = run.each.get(name, {})
+    recipe = entry.get("recipe", name)
+    if recipe not in (*RECIPES, CUSTOM):
+        close = difflib.get_close_matches(str(recipe), [*RECIPES, *run.each], n=1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        where = f'; or say which recipe it is: recipe = "hinton" in [each.{name}]' if "recipe" not in entry else ""
+        raise KnobError(f"there is no recipe '{recipe}'", f"{hint}choose among {', '.join(RECIPES)}{where}")
+    if _TAKEN.fullmatch(name) or not re.fullmatch(r"\w[\w.+-]*", name):
+        raise KnobError(f"a column cannot be called '{name}'", "use letters, digits and dashes, not teacher or plain")
+    for knob_name in (key for key in entry if key in _OF_ALL):
+        raise KnobError(
+            f"there is no knob 'each.{name}.{knob_name}': '{knob_name}' is the same for all columns",
+            f"set it once, as --{knob_name.replace('_', '-')}, or compare in two runs",
+        )
+    shared = run.model_dump(exclude_unset=True, exclude={*_OF_A_COLUMN, "recipes", "budget_minutes", "each"})
+    return Run.of(overlay(shared, {**entry, "recipe": recipe}), within=f"each.{name}")
+
+
+def spelled(run: CompareRun, complete: Mapping[str, Run]) -> CompareRun:
+    """The comparison with all that its complete columns differ in written out: it reads back as the same columns."""
+    top = run.but(mask=run.mask.settled(), student=run.student.settled("same"), each={})
+    said = {name: column.model_dump(exclude=set(_OF_ALL)) for name, column in complete.items()}
+    return top.but(each={name: _beyond(top.model_dump(), table) for name, table in said.items()})
+
+
+def _beyond(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """What `other` says that `base` does not."""
+    found: dict[str, Any] = {}
+    for key, value in other.items():
+        if key not in base:
+            found[key] = value
+        elif base[key] != value:
+            both = isinstance(value, Mapping) and isinstance(base[key], Mapping)
+            found[key] = _beyond(base[key], value) if both else value
+    return found
+
+
+def write_compare(run: CompareRun) -> str:
+    """The complete file: every knob with its help, then a table for each column."""
+    lines = write_run(run.but(each={})).splitlines()
+    at = lines.index('recipe = "auto"')  # it has no meaning here, and no line
+    return "\n".join([*lines[: at - 1], *lines[at + 1 :], *_tables("each", run.each)]) + "\n"
+
+
+def _tables(path: str, table: Mapping[str, Any]) -> list[str]:
+    plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+    lines = ["", f"[{path}]", *(f"{_key(key)} = {_value(value)}" for key, value in plain.items())] if plain else []
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            lines += _tables(f"{path}.{_key(key)}", value) if value else ["", f"[{path}.{_key(key)}]"]
+    return lines
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
+
+
+def _value(value: Any) -> str:
+    # TOML writes keys, strings, numbers and booleans as JSON does, but for this one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
