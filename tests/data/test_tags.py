@@ -8,9 +8,10 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Value
 from transformers import CanineTokenizer
 
 from limbeck.core.errors import DataError, KnobError, MismatchError, ModelError
+from limbeck.data.encode import to_batch
 from limbeck.data.place_corpus import load_places
 from limbeck.data.place_settings import PlaceSettings
-from limbeck.data.places import PlaceCollator, place_batch, place_batches
+from limbeck.data.places import PlaceCollator, place_batches
 from limbeck.data.settings import DataSettings
 from limbeck.data.tags import dialect, is_plain
 from tiny import make_tokenizer
@@ -282,7 +283,7 @@ def test_batches_lay_rows_end_to_end():
     rows = make_sentences(40)
     found = load({"train": rows, "dev": rows, "test": rows}, make_tokenizer())
     collator = PlaceCollator(make_tokenizer(), found.task)
-    one = place_batch(collator([found.train[0], found.train[5], found.train[1]]), found.task)
+    one = to_batch(collator([found.train[0], found.train[5], found.train[1]]), found.task)
     windows = [found.train.windows[place] for place in (0, 5, 1)]
     assert one.labels.tolist() == [label for window in windows for label in window.labels]
     assert one.labelled.shape == one.labels.shape == (int(one.asked.sum()),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,9 +12,10 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from limbeck.core.errors import DataError, MismatchError, ModelError
-from limbeck.core.task import Task
+from limbeck.core.task import ENDS, Kind, Task
+from limbeck.measure.by_task import metrics_of
 from limbeck.measure.metrics import BY_KIND, METRIC
-from limbeck.measure.quality import HIGHER_IS_BETTER, METRICS, per_row, quality
+from limbeck.measure.quality import per_row, quality
 
 TWO = Task(kind="classify", labels=("bad", "good"))
 FOUR = Task(kind="classify", labels=("a", "b", "c", "d"))
@@ -160,5 +163,23 @@ def test_what_cannot_be_scored_is_refused() -> None:
 
 
 def test_every_metric_is_explained() -> None:
-    assert set(METRICS) == set(HIGHER_IS_BETTER) == set(METRIC) == {name for kind in BY_KIND.values() for name in kind}
-    assert not any(HIGHER_IS_BETTER[name] for name in ("ece", "nll", "mse", "mae", "hamming"))
+    assert set(METRIC) == {name for kind in BY_KIND.values() for name in kind}
+    assert not any(METRIC[name].higher_is_better for name in ("ece", "nll", "mse", "mae", "hamming"))
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_the_primary_metric_comes_first(kind: Kind) -> None:
+    task = Task(kind=kind, labels=("a", "b"), vocabulary=9)
+    assert next(iter(metrics_of(task))) == task.metric
+    assert all(metric.meaning for metric in metrics_of(task).values())
+
+
+def test_sums_over_sentences_and_questions_are_scored() -> None:
+    tags = Task(kind="tag", labels=("O", "B-X"))
+    sums = np.array([[1.0, 2, 1, 5, 6], [0, 0, 2, 4, 6], [9, 9, 9, 9, 9]])
+    scores, per_class = quality(tags, sums, np.ones(3), np.array([True, True, False]))
+    assert scores == pytest.approx({"f1": 2 / 5, "precision": 1 / 2, "recall": 1 / 3, "accuracy": 9 / 12})
+    assert per_class == []
+    answers = Task(kind="answer", labels=ENDS)
+    scores, _ = quality(answers, np.array([[1.0, 1.0], [0.0, 0.5]]), np.ones(2), everyone(2))
+    assert scores == pytest.approx({"f1": 0.75, "exact_match": 0.5})

@@ -7,7 +7,7 @@ from scipy import stats
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.record import Comparison
 from limbeck.core.task import Task
-from limbeck.measure.metrics import names_of
+from limbeck.measure.by_task import metrics_of
 from limbeck.measure.quality import quality
 from limbeck.measure.significance import compare
 
@@ -39,7 +39,7 @@ def run(task: Task, metric: str, sample: tuple, **options: object) -> Comparison
     return compare(task, metric, "distilled", "plain", a, b, labels, labelled, **options)  # type: ignore[arg-type]
 
 
-EACH = [(task, metric) for task in (TWO, MANY, NUMBER) for metric in names_of(task)]
+EACH = [(task, metric) for task in (TWO, MANY, NUMBER) for metric in metrics_of(task)]
 
 
 @pytest.mark.parametrize(("task", "metric"), EACH)
@@ -199,3 +199,18 @@ def test_what_cannot_be_compared_is_refused() -> None:
         compare(TWO, "accuracy", "a", "b", a, b, labels, np.zeros(20, dtype=bool))
     with pytest.raises(KnobError, match="confidence 1"):
         compare(TWO, "accuracy", "a", "b", a, b, labels, labelled, confidence=1.0)
+
+
+def test_sentences_and_questions_are_drawn_whole() -> None:
+    sums = np.array([[1.0, 1, 1, 3, 3], [0, 1, 2, 2, 4]] * 20)
+    worse = sums * [0, 1, 1, 1, 1]
+    everyone = np.ones(40, dtype=bool)
+    tags = Task(kind="tag", labels=("O", "B-X"))
+    found = compare(tags, "f1", "distilled", "plain", [sums], [worse], everyone, everyone, rounds=200)
+    assert found.difference == pytest.approx(2 / 5)
+    assert found.low < found.difference < found.high
+    assert "40 test sentences" in found.sentence
+    answers = Task(kind="answer", labels=("start", "end"))
+    found = compare(answers, "f1", "a", "b", [sums[:, :2]], [worse[:, :2]], everyone, everyone, rounds=200)
+    assert found.difference == pytest.approx(0.0)
+    assert "40 test questions" in found.sentence

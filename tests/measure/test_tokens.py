@@ -9,7 +9,8 @@ from limbeck.core.task import Task
 from limbeck.core.teacher import NoTeacher
 from limbeck.data.tokens import token_batches
 from limbeck.measure import tokens as module
-from limbeck.measure.metrics import BINS, METRIC, metric_of, names_of
+from limbeck.measure.by_task import metric_of, metrics_of
+from limbeck.measure.metrics import BINS, METRIC
 from limbeck.measure.quality import quality
 from limbeck.measure.significance import compare
 from limbeck.measure.tokens import tally
@@ -189,7 +190,7 @@ def test_calibration_of_sums():
 @pytest.mark.parametrize("kind", ["mask-fill", "generate"])
 def test_the_metrics_of_tokens(kind):
     task = Task(kind=kind, vocabulary=WORDS)
-    assert task.metric == names_of(task)[0] == "perplexity"
+    assert task.metric == next(iter(metrics_of(task))) == "perplexity"
     assert not task.higher_is_better
     assert not METRIC["perplexity"].higher_is_better
     assert METRIC["token_accuracy"].higher_is_better

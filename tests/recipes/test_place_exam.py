@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from limbeck.core.show import show
+from limbeck.data.encode import to_batch
 from limbeck.data.place_corpus import load_places
 from limbeck.data.place_settings import PlaceSettings
-from limbeck.data.places import PlaceCollator, place_batch
+from limbeck.data.places import PlaceCollator
 from limbeck.data.settings import DataSettings
 from limbeck.measure.spans import each_answer
 from limbeck.objectives import Labels, SoftTargets
@@ -37,7 +38,7 @@ def train(model, found, objective, teacher=None, steps=6):
     draw = torch.Generator().manual_seed(0)
     for _ in range(steps):
         for chosen in torch.randperm(len(found.train), generator=draw).split(8):
-            batch = place_batch(collator([found.train[row] for row in chosen.tolist()]), found.task)
+            batch = to_batch(collator([found.train[row] for row in chosen.tolist()]), found.task)
             shown = show(model, batch)
             total, _ = loss(objective, shown, teacher.answer(batch) if teacher else shown, batch)
             optimiser.zero_grad()

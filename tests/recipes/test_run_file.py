@@ -11,8 +11,10 @@ from pydantic import BaseModel
 
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
+from limbeck.core.objective import misfits
 from limbeck.core.task import Task
-from limbeck.recipes.recipe import Stage
+from limbeck.recipes import RECIPES
+from limbeck.recipes.recipe import Stage, from_table
 from limbeck.recipes.run import CUSTOM, Run, TrainRun, complete, differences, overlay, read_run, undot, write_run
 from limbeck.students.shrink import Shrink
 from running import limbeck
@@ -155,3 +157,25 @@ def test_overlay_and_undot():
     base = {"a": {"x": 1, "y": 2}, "b": 3}
     assert overlay(base, undot({"a.x": 9, "c.d": 4})) == {"a": {"x": 9, "y": 2}, "b": 3, "c": {"d": 4}}
     assert base == {"a": {"x": 1, "y": 2}, "b": 3}
+
+
+@pytest.mark.parametrize("kind", ["tag", "answer"])
+def test_of_places_no_texts_are_made_up_unless_asked(kind):
+    task = Task(kind=kind, labels=("a", "b"))
+    assert complete(Run(), task).recipe == "hinton"
+    assert complete(Run(recipe="tinybert"), Task(kind="classify", labels=("a", "b"))).augment.kind == "tinybert"
+    plain = complete(Run(recipe="tinybert"), task)
+    assert (plain.augment.kind, plain.train.epochs) == ("none", 3.0)
+    assert complete(Run(recipe="tinybert", augment={"kind": "bilstm"}), task).augment.kind == "bilstm"
+    with pytest.raises(KnobError, match="does not serve"):
+        complete(Run(recipe="pkd-skip"), task)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_serves_what_all_of_its_terms_serve(name):
+    """Of numbers some terms are chosen otherwise, or refused with a remedy."""
+    plan = RECIPES[name]
+    for kind in plan.serves:
+        task = Task(kind=kind, labels=("a", "b"))
+        every = [plan.objective(task), *(from_table(stage.objective) for stage in plan.stages(task).values())]
+        assert kind == "regress" or not [part for objective in every for part in misfits(objective, task)]

@@ -332,3 +332,31 @@ def test_the_module_is_free_of_torch() -> None:
 
     code = "import sys, limbeck.students.shrink, limbeck.students.open; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({}, {"layers": 6}),
+        ({"preset": "half"}, {"layers": 6}),
+        ({"preset": "third"}, {"layers": 4}),
+        ({"preset": "quarter", "hidden": 384}, {"layers": 3, "hidden": 384}),
+        ({"preset": "tiny"}, {"layers": 4, "hidden": 312, "heads": 12, "feed_forward": 1200}),
+        ({"layers": 5}, {"layers": 5}),
+        ({"hidden": 384}, {"layers": 0, "hidden": 384}),
+        ({"keep": "first"}, {"layers": 6}),
+        ({"keep": "0,5"}, {"layers": 0}),
+        ({"family": "albert"}, {"layers": 0}),
+        ({"family": "albert", "preset": "half"}, {"layers": 6}),
+    ],
+)
+def test_a_size_by_name(asked, expected):
+    base = Sizes(layers=12, hidden=768, heads=12, feed_forward=3072)
+    found = Shrink(**asked).sized(base)
+    assert {name: getattr(found, name) for name in expected} == expected
+    assert found.sized(base) == found
+
+
+def test_a_size_by_name_and_another_by_number_are_refused():
+    with pytest.raises(KnobError, match="both say how large"):
+        Shrink(preset="half", layers=5).sized(Sizes(layers=12, hidden=768, heads=12, feed_forward=3072))

@@ -9,6 +9,8 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.core.knob import Settings, knob
+from limbeck.core.task import OF_PLACES
+from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.settings import DataSettings
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes.run import undot
@@ -16,12 +18,15 @@ from limbeck.recipes.run import undot
 
 class BenchKnobs(Settings):
     data: DataSettings = knob(DataSettings(), "the texts to time the models on")
+    places: PlaceSettings = knob(PlaceSettings(), "words and answers in texts, for --task tag and answer")
     measure: MeasureSettings = knob(MeasureSettings(), "how they are timed")
 
 
 @with_knobs(BenchKnobs)
 def bench(
-    models: Annotated[list[str], typer.Argument(help="folders of saved classifiers or language models")],
+    models: Annotated[
+        list[str], typer.Argument(help="folders of saved classifiers, taggers, readers or language models")
+    ],
     out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and report.html")] = None,
     knobs: dict[str, Any] | None = None,
 ) -> None:
@@ -34,17 +39,23 @@ def bench(
 
     from limbeck.cli.display import watching
     from limbeck.cli.distill import command_line
+    from limbeck.data.place_single import load_place_texts
     from limbeck.data.single import load_texts
     from limbeck.recipes.evaluate import bench as run_bench
     from limbeck.report import Report
     from limbeck.report.table import terminal_table
 
-    texts = load_texts(settings.data)
+    kind = settings.data.task if settings.data.task in OF_PLACES else "classify"
+    if settings.data.train and (kind == "tag" or kind == "answer"):
+        texts = load_place_texts(settings.data, settings.places, kind)
+    else:
+        texts = load_texts(settings.data)
     with watching() as watcher:
         record = run_bench(
             models,
             texts,
             settings.measure,
+            kind=kind,
             max_length=settings.data.max_length,
             watcher=watcher,
             command=command_line(),

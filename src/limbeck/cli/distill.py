@@ -28,6 +28,9 @@ def distill(
 
     limbeck distill --teacher DIR --data reviews.csv --out runs/small
 
+    A tagger or a reader:
+    limbeck distill --task tag --teacher DIR --data train.conll --out runs/small
+
     A language model, from its kept answers or live:
     limbeck distill --task mask-fill --teacher DIR --cache cache/ --data corpus.txt --out runs/small
 

@@ -11,19 +11,21 @@ from limbeck.cli.flags import with_knobs
 from limbeck.core.knob import Settings, knob
 from limbeck.core.task import OF_TOKENS
 from limbeck.data.language import MaskSettings, TextSettings
+from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.settings import DataSettings
 from limbeck.recipes.run import undot
 
 
 class EvalKnobs(Settings):
     data: DataSettings = knob(DataSettings(), "the texts")
+    places: PlaceSettings = knob(PlaceSettings(), "words and answers in texts, for --task tag and answer")
     text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
     mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
 
 
 @with_knobs(EvalKnobs)
 def evaluate(
-    model: Annotated[str, typer.Argument(help="a classifier or a language model: a folder or a hub id")],
+    model: Annotated[str, typer.Argument(help="a classifier, tagger, reader or language model: a folder or a hub id")],
     teacher: Annotated[str, typer.Option("--teacher", help="also say how close the model stays to this one")] = "",
     out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and report.html")] = None,
     trust_remote_code: Annotated[
@@ -34,6 +36,8 @@ def evaluate(
     """Measure a model on labelled texts: accuracy, F1, calibration, per class, and agreement with a teacher.
 
     limbeck eval runs/small/student --data test.csv --teacher DIR
+
+    A tagger or a reader, by F1: limbeck eval DIR --task answer --data squad.json
 
     A language model, on running text: limbeck eval DIR --task mask-fill --data corpus.txt
     """
@@ -53,7 +57,7 @@ def evaluate(
         if chosen.data.task in OF_TOKENS:
             record = evaluate_words(model, chosen.data, chosen.text, chosen.mask, watcher=watcher, **how)
         else:
-            record = run_evaluate(model, chosen.data, watcher=watcher, **how)
+            record = run_evaluate(model, chosen.data, places=chosen.places, watcher=watcher, **how)
     console = Console()
     console.print(terminal_table(record))
     show_quality(console, record)

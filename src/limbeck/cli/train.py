@@ -19,6 +19,9 @@ def train(
 
     limbeck train --model DIR_OR_ID --data reviews.csv --out runs/teacher
 
+    A tagger of words or a reader that finds answers:
+    limbeck train --task answer --model DIR_OR_ID --data squad.json --out runs/teacher
+
     A language model, on running text; an encoder without a head gets one, tied to its embeddings:
     limbeck train --task mask-fill --model DIR_OR_ID --data corpus.txt --out runs/teacher
     """

@@ -108,11 +108,12 @@ class Batch:
 
     @property
     def counted(self) -> Tensor:
-        """bool: the rows a soft term speaks of. Of texts, every one; of tokens, those asked about."""
+        """bool: the rows a soft term speaks of. Of texts and places, every one; of tokens, those asked about."""
         import torch
 
-        return self.asked if self.asked.numel() else torch.ones_like(self.labelled)
+        return self.asked if self.task.of_tokens and self.asked.numel() else torch.ones_like(self.labelled)
 
     def to(self, device: torch.device) -> Batch:
-        """The same, with what models read on `device`."""
-        return replace(self, inputs={name: tensor.to(device) for name, tensor in self.inputs.items()})
+        """The same, with what models read, and which of their answers are asked, on `device`."""
+        inputs = {name: tensor.to(device) for name, tensor in self.inputs.items()}
+        return replace(self, inputs=inputs, asked=self.asked.to(device), follows=self.follows.to(device))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +12,13 @@ from limbeck.core.errors import ModelError
 from limbeck.core.task import Task
 from limbeck.core.trace import Batch
 from limbeck.data.corpus import Examples
+from limbeck.data.rows import Collate, Dataset
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _CHUNK = 2000  # texts handed to the tokenizer at once: bounds the memory its Python lists take
-_ABOUT = ("uids", "labels", "labelled")  # what is said of a row, beside what the model reads
+_ABOUT = ("uids", "labels", "labelled", "asked", "follows")  # what is said of a row, beside what the model reads
 
 
 class Encoded:
@@ -34,11 +36,32 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def first(self, rows: int) -> Encoded:
-        """The same without the rows after the first ones."""
-        end = self._offsets[rows]
-        columns = {name: tokens[:end] for name, tokens in self._columns.items()}
-        return Encoded(self.examples.take(range(rows)), columns, self._offsets[: rows + 1], self.truncated)
+    @property
+    def uids(self) -> np.ndarray:
+        return self.examples.uids
+
+    @property
+    def labels(self) -> np.ndarray:
+        return self.examples.labels
+
+    @property
+    def labelled(self) -> np.ndarray:
+        return self.examples.labelled
+
+    def take(self, indices: Sequence[int] | np.ndarray) -> Encoded:
+        """Some of the rows; how many of them were cut is not counted again."""
+        spans = [slice(self._offsets[index], self._offsets[index + 1]) for index in indices]
+        columns = {
+            name: np.concatenate([tokens[:0], *(tokens[span] for span in spans)])
+            for name, tokens in self._columns.items()
+        }
+        offsets = np.cumsum([0, *(span.stop - span.start for span in spans)])
+        return Encoded(self.examples.take(indices), columns, offsets, 0)
+
+    def with_labels(self, labels: np.ndarray) -> Encoded:
+        """The same rows, all with a label."""
+        examples = replace(self.examples, labels=labels, labelled=np.ones(len(self), dtype=bool))
+        return Encoded(examples, self._columns, self._offsets, self.truncated)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         start, stop = self._offsets[index], self._offsets[index + 1]
@@ -114,13 +137,13 @@ class Collator:
 
 
 def to_batch(tensors: Mapping[str, Tensor], task: Task) -> Batch:
+    """What a collator gives, of texts, tokens or places."""
     inputs = {name: tensor for name, tensor in tensors.items() if name not in _ABOUT}
-    return Batch(task, tensors["uids"], tensors["labels"], tensors["labelled"], inputs)
+    return Batch(task, inputs=inputs, **{name: tensors[name] for name in _ABOUT if name in tensors})
 
 
-def batches(encoded: Encoded, collator: Collator, size: int) -> Iterator[Batch]:
+def batches(rows: Dataset, collator: Collate, size: int) -> Iterator[Batch]:
     """Every row once, longest first: little padding, and a shortage of memory shows at once."""
-    order = np.argsort([-length for length in encoded.lengths], kind="stable").tolist()
+    order = np.argsort([-length for length in rows.lengths], kind="stable").tolist()
     for start in range(0, len(order), size):
-        rows = [encoded[index] for index in order[start : start + size]]
-        yield to_batch(collator(rows), collator.task)
+        yield to_batch(collator([rows[index] for index in order[start : start + size]]), collator.task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,6 +54,27 @@ class PlaceCorpus:
     def items(self, split: str) -> Sequence[Item]:
         return self.places.parts[split].items
 
+    def answered(self, split: str, answers: Sequence[Any]) -> PlaceCorpus:
+        """The same with these for gold in a split: tags of its words, or an answer. Its rows stay without labels."""
+        part = self.places.parts[split]
+        items = [_with_gold(item, answer) for item, answer in zip(part.items, answers, strict=True)]
+        parts = {**self.places.parts, split: replace(part, items=items)}
+        return replace(self, places=replace(self.places, parts=parts))
+
+    def texts(self, split: str) -> list[tuple[str, str]]:
+        return list(map(texts_of, self.items(split)))
+
+
+def _with_gold(item: Item, answer: Any) -> Item:
+    if isinstance(item, Question):
+        return replace(item, answers=(answer,) if answer else (), answered=True)
+    return replace(item, tags=tuple(answer))
+
+
+def texts_of(item: Item) -> tuple[str, str]:
+    """What a model reads of it: a sentence alone, a question and its text."""
+    return (item.question, item.context) if isinstance(item, Question) else (item.text, "")
+
 
 def load_places(
     settings: DataSettings,
@@ -69,7 +90,7 @@ def load_places(
     `known_labels` are the tags of a model, in its order."""
     check_fast(tokenizer)
     corpus = encode_places(read_places(settings, places, kind, data, known_labels), tokenizer, settings, places)
-    _tell(watcher, corpus)
+    tell_places(watcher, corpus)
     return corpus
 
 
@@ -81,18 +102,17 @@ def read_places(
     known_labels: Sequence[str] = (),
 ) -> Places:
     given = gather_places(settings, places, kind, data)
-    parts, columns, remarks = (_sentences if kind == "tag" else _questions)(given, settings, places)
+    parts, columns, remarks = parts_of(given, settings, places, kind)
     read = {split: part for split, part in parts.items() if part.items}
     if "train" not in read:
         raise DataError(f"{given.tables['train'].source}: no row of it can be used", _fates(parts["train"].dropped))
     usable, notes = with_labels(read, given.named)
     cut = cut_missing(usable, settings)
     if kind == "tag":
-        task, cut, more = _tags(cut, given, columns.get("tags", ""), settings, known_labels)
+        task, cut, more = settled_tags(cut, given, columns.get("tags", ""), settings, known_labels)
         notes += more
     else:
         task = Task(kind="answer", labels=ENDS)
-    nullable = any(isinstance(item, Question) and item.impossible for part in cut.values() for item in part.items)
     if 0 < settings.limit < len(cut["train"].items):
         notes.append(f"training on {settings.limit:,} of {len(cut['train'].items):,} rows (--data.limit)")
         cut["train"] = drawn(cut["train"], settings.limit)
@@ -107,10 +127,10 @@ def read_places(
         dropped=dict(sum((part.dropped for part in parts.values()), left_out)),
         duplicates=duplicates,
         conflicts=conflicts,
-        splits={split: _card(part, task) for split, part in cut.items()},
+        splits={split: split_card(cut[split], task) for split in SPLITS},
         notes=[*given.notes, *notes, *(f"{count:,} {what}" for what, count in (+remarks).items()), *overlaps(cut)],
     )
-    return Places(task, cut, card, nullable)
+    return Places(task, cut, card, is_nullable(cut.values()))
 
 
 def encode_places(found: Places, tokenizer: Any, settings: DataSettings, places: PlaceSettings) -> PlaceCorpus:
@@ -119,20 +139,19 @@ def encode_places(found: Places, tokenizer: Any, settings: DataSettings, places:
     room = room_for(length, places.longest_question, places.stride, tokenizer)
     seen: Counter[tuple[str, ...]] = Counter()
     rows: dict[str, PlaceRows] = {}
-    cut = 0
     for split in SPLITS:
         items = found.parts[split].items
         twins = [_twin(seen, item.key) for item in items]
         names = [hashed("item", [str(twin), *item.key], item.where) for twin, item in zip(twins, items, strict=True)]
+        short = 0
         if found.task.kind == "tag":
             stride = min(places.stride, length // 2 - tokenizer.num_special_tokens_to_add())
             windows = tag_windows(_only(items, Sentence), twins, tokenizer, found.task, length, max(stride, 0))
         else:
             windows, short = answer_windows(_only(items, Question), twins, tokenizer, room, found.nullable)
-            cut += short
-        rows[split] = PlaceRows(windows, np.array(names, dtype=np.int64))
+        rows[split] = PlaceRows(windows, np.array(names, dtype=np.int64), short)
     notes = [*found.card.notes, *_window_notes(rows, found.task, length)]
-    if cut:
+    if cut := sum(part.truncated for part in rows.values()):
         notes.append(f"{cut:,} questions are cut to {room.question} tokens")
     if found.task.kind == "answer" and (room.question, room.stride) != (places.longest_question, places.stride):
         notes.append(
@@ -153,35 +172,34 @@ def _twin(seen: Counter[tuple[str, ...]], key: tuple[str, ...]) -> int:
     return seen[key] - 1
 
 
-def _sentences(
-    given: Splits, settings: DataSettings, places: PlaceSettings
+def parts_of(
+    given: Splits, settings: DataSettings, places: PlaceSettings, kind: PlaceKind
 ) -> tuple[dict[str, Part], dict[str, str], Counter[str]]:
-    parts: dict[str, Part] = {}
-    columns: dict[str, str] = {}
-    for split in SPLITS:
-        if split in given.tables:
-            sentences, dropped, found = sentences_of(given.tables[split], settings, places)
-            columns = columns or found
-            parts[split] = Part(sentences, given.tables[split].source, dropped)
-    return parts, columns, Counter()
-
-
-def _questions(
-    given: Splits, settings: DataSettings, places: PlaceSettings
-) -> tuple[dict[str, Part], dict[str, str], Counter[str]]:
+    """The items of each split, the columns they come from, and what to mention."""
     parts: dict[str, Part] = {}
     columns: dict[str, str] = {}
     remarks: Counter[str] = Counter()
     for split in SPLITS:
-        if split in given.tables:
-            questions, dropped, found, more = questions_of(given.tables[split], places)
-            columns = columns or found
+        if split not in given.tables:
+            continue
+        table = given.tables[split]
+        items: Sequence[Item]
+        if kind == "tag":
+            items, dropped, found = sentences_of(table, settings, places)
+        else:
+            items, dropped, found, more = questions_of(table, places)
             remarks += more
-            parts[split] = Part(questions, given.tables[split].source, dropped)
+        columns = columns or found
+        parts[split] = Part(items, table.source, dropped)
     return parts, columns, remarks
 
 
-def _tags(
+def is_nullable(parts: Iterable[Part]) -> bool:
+    """Whether some question is said to have no answer."""
+    return any(isinstance(item, Question) and item.impossible for part in parts for item in part.items)
+
+
+def settled_tags(
     parts: dict[str, Part], given: Splits, column: str, settings: DataSettings, known: Sequence[str]
 ) -> tuple[Task, dict[str, Part], list[str]]:
     """The task, and the sentences with their tags spelt as it spells them."""
@@ -218,7 +236,7 @@ def _tag_notes(train: Sequence[Sentence], task: Task) -> list[str]:
     return [f"tags are plain: F1 is of words{numbers if all(map(str.isdecimal, task.labels)) else ''}"]
 
 
-def _card(part: Part, task: Task) -> SplitCard:
+def split_card(part: Part, task: Task) -> SplitCard:
     counts = Counter(tag for item in part.items if isinstance(item, Sentence) for tag in item.tags)
     per_class = {label: counts[label] for label in task.labels} if task.kind == "tag" else {}
     labelled = sum(item.labelled for item in part.items)
@@ -244,7 +262,7 @@ def _fates(dropped: Counter[str]) -> str:
     return "; ".join(f"{count:,} rows: {reason}" for reason, count in dropped.items()) or "it is empty"
 
 
-def _tell(watcher: Watcher, corpus: PlaceCorpus) -> None:
+def tell_places(watcher: Watcher, corpus: PlaceCorpus) -> None:
     card, what = corpus.card, "sentences" if corpus.task.kind == "tag" else "questions"
     roles = ", ".join(f"{role} from {column}" for role, column in card.columns.items())
     watcher.say(f"data: {card.source}, {card.read:,} {what}; {roles}")

@@ -15,11 +15,10 @@ import numpy as np
 from limbeck.core.errors import DataError, ModelError
 from limbeck.core.task import Task
 from limbeck.core.trace import Batch
+from limbeck.data.encode import to_batch
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_ABOUT = ("uids", "labels", "labelled", "asked")  # what is said of a row, beside what the model reads
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,10 @@ class Window:
 class PlaceRows:
     """A map-style dataset: one row per window."""
 
-    def __init__(self, windows: Sequence[Window], names: np.ndarray) -> None:
+    def __init__(self, windows: Sequence[Window], names: np.ndarray, truncated: int = 0) -> None:
         self.windows = windows
         self.names = names  # [sentences or questions] int64, unique in the corpus; one may have no window
+        self.truncated = truncated  # questions that were cut
         self.lengths = [len(window.asked) for window in windows]
 
     def __len__(self) -> int:
@@ -56,6 +56,9 @@ class PlaceRows:
     @property
     def labelled(self) -> np.ndarray:
         return np.concatenate([np.empty(0, dtype=bool), *(window.labelled for window in self.windows)])
+
+    def take(self, indices: Sequence[int] | np.ndarray) -> PlaceRows:
+        return PlaceRows([self.windows[index] for index in indices], self.names)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         window = self.windows[index]
@@ -100,17 +103,12 @@ class PlaceCollator:
         return {name: torch.from_numpy(column) for name, column in columns.items()}
 
 
-def place_batch(tensors: Mapping[str, Tensor], task: Task) -> Batch:
-    inputs = {name: tensor for name, tensor in tensors.items() if name not in _ABOUT}
-    return Batch(task, tensors["uids"], tensors["labels"], tensors["labelled"], inputs, asked=tensors["asked"])
-
-
 def place_batches(rows: PlaceRows, collator: PlaceCollator, size: int) -> Iterator[tuple[list[Window], Batch]]:
     """Every window once, longest first, beside the batch it is in."""
     order = sorted(range(len(rows)), key=lambda index: -rows.lengths[index])
     for start in range(0, len(order), size):
         chosen = order[start : start + size]
-        batch = place_batch(collator([rows[index] for index in chosen]), collator.task)
+        batch = to_batch(collator([rows[index] for index in chosen]), collator.task)
         yield [rows.windows[index] for index in chosen], batch
 
 

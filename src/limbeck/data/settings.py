@@ -10,8 +10,8 @@ from limbeck.core.knob import Settings, knob
 class DataSettings(Settings):
     train: str = knob(
         "",
-        "a CSV, TSV, JSONL or Parquet file (also gzipped), a folder with train/dev/test files, "
-        "a saved datasets folder, or a hub id",
+        "a CSV, TSV, JSONL or Parquet file, of tags also CoNLL, of answers also SQuAD's JSON (all also gzipped), a "
+        "folder with train/dev/test files, a saved datasets folder, or a hub id",
         short="--data",
     )
     dev: str = knob("", "a file that chooses the best checkpoint; without one, a part of train is cut off for it")
@@ -23,10 +23,10 @@ class DataSettings(Settings):
         "the column with the label, or none; several 0/1 columns, separated by commas, make a multi-label task",
         short="--label-column",
     )
-    task: Literal["auto", "classify", "multilabel", "regress", "mask-fill", "generate"] = knob(
+    task: Literal["auto", "classify", "multilabel", "regress", "tag", "answer", "mask-fill", "generate"] = knob(
         "auto",
-        "one class per text, any number of labels, a number (auto looks at the labels), or running text: "
-        "words under a mask, or the next word",
+        "one class per text, any number of labels, a number (auto looks at teacher and labels), a tag per word, the "
+        "place of an answer, or running text: words under a mask, or the next word",
         short="--task",
     )
     classes: str = knob(

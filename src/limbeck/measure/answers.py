@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from limbeck.core.errors import DataError, MismatchError, ModelError
-from limbeck.core.task import Task
+from limbeck.core.task import OF_TEXTS, Task
 
 Array = NDArray[Any]
 
@@ -16,8 +16,8 @@ Array = NDArray[Any]
 def logits_of(task: Task, logits: Array) -> Array:
     """Logits as float64 [n, outputs]; regression may come as [n]. Refuses another shape and what is not finite."""
     found = np.asarray(logits, dtype=np.float64)
-    if task.of_tokens:
-        return found  # sums per block, from measure/tokens.py
+    if task.kind not in OF_TEXTS:
+        return found  # sums: per block (measure/tokens.py), sentence (tags.py) or question (spans.py)
     if task.kind == "regress" and found.ndim == 1:
         found = found[:, None]
     if found.ndim != 2 or found.shape[1] != task.outputs:
@@ -37,7 +37,7 @@ def logits_of(task: Task, logits: Array) -> Array:
 def labels_of(task: Task, labels: Array) -> Array:
     """Labels of labelled rows: class ids [n] int64, [n, labels] bool, or numbers [n] float64."""
     found = np.asarray(labels)
-    if task.of_tokens:
+    if task.kind not in OF_TEXTS:
         return found
     shape = (len(found), task.outputs) if task.kind == "multilabel" else (len(found),)
     if found.shape != shape:

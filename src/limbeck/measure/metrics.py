@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limbeck.core.errors import KnobError
 from limbeck.core.task import OF_TOKENS, Task
 from limbeck.measure.answers import Array, answers, log_sigmoid, log_softmax, right
 
@@ -32,17 +31,6 @@ class Metric(NamedTuple):
 def score(metric: Metric, task: Task, logits: Array, labels: Array) -> float:
     """The metric on these rows, each counted once."""
     return float(metric.value(np.ones((1, len(logits))), metric.columns(task, logits, labels))[0])
-
-
-def names_of(task: Task) -> list[str]:
-    """The metrics of a task. F1 of class 1 means something only beside one other class."""
-    return [name for name in BY_KIND[task.kind] if name != "f1" or task.outputs == 2]
-
-
-def metric_of(task: Task, name: str) -> Metric:
-    if name not in names_of(task):
-        raise KnobError(f"there is no metric '{name}' for {task}", f"known here: {', '.join(names_of(task))}")
-    return METRIC[name]
 
 
 # What one looks at, row by row.

@@ -13,7 +13,7 @@ from limbeck.core.trace import Batch
 from limbeck.measure.answers import Array
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
     from transformers import PreTrainedModel
 
 
@@ -29,17 +29,33 @@ def predict(
     """
     import torch
 
-    uids: list[Array] = [np.empty(0, dtype=np.int64)]
-    logits: list[Array] = [np.empty((0, model.config.num_labels), dtype=np.float32)]
-    done = 0
     with at_rest(model), torch.inference_mode():
-        for batch in batches:
-            inputs = {name: tensor.to(model.device) for name, tensor in batch.inputs.items()}
-            logits.append(model(**inputs).logits.float().cpu().numpy())
-            uids.append(batch.uids.cpu().numpy())
-            done += len(batch.uids)
-            if on_batch is not None:
-                on_batch(done)
+        return collect(
+            lambda batch: model(**batch.to(model.device).inputs).logits,
+            batches,
+            rows,
+            model.config.num_labels,
+            on_batch,
+        )
+
+
+def collect(
+    say: Callable[[Batch], Tensor],
+    batches: Iterable[Batch],
+    rows: Sequence[int] | Array,
+    outputs: int,
+    on_batch: Callable[[int], None] | None = None,
+) -> Array:
+    """The same of anyone who says logits [batch, outputs] of a batch of texts."""
+    uids: list[Array] = [np.empty(0, dtype=np.int64)]
+    logits: list[Array] = [np.empty((0, outputs), dtype=np.float32)]
+    done = 0
+    for batch in batches:
+        logits.append(say(batch).float().cpu().numpy())
+        uids.append(batch.uids.cpu().numpy())
+        done += len(batch.uids)
+        if on_batch is not None:
+            on_batch(done)
     return _in_order(np.concatenate(uids), np.concatenate(logits), np.asarray(rows, dtype=np.int64))
 
 

@@ -8,21 +8,19 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.record import ClassScore
 from limbeck.core.task import Task
 from limbeck.measure.answers import Array, labelled_rows, logits_of, right
-from limbeck.measure.metrics import METRIC, hits, names_of, ratio, score
-
-METRICS: dict[str, str] = {name: metric.meaning for name, metric in METRIC.items()}
-HIGHER_IS_BETTER: dict[str, bool] = {name: metric.higher_is_better for name, metric in METRIC.items()}
+from limbeck.measure.by_task import metrics_of
+from limbeck.measure.metrics import hits, ratio, score
 
 
 def quality(task: Task, logits: Array, labels: Array, labelled: Array) -> tuple[dict[str, float], list[ClassScore]]:
     """Every metric of the task, and precision, recall and F1 per class. Nothing when no row has a label.
 
-    Logits are [n, outputs]; regression takes [n, 1] or [n].
+    Logits are [n, outputs]; regression takes [n, 1] or [n]; of tokens and places, what was summed for each row.
     """
     logits, labels = labelled_rows(task, logits, labels, labelled)
     if not len(logits):
         return {}, []
-    scores = {name: score(METRIC[name], task, logits, labels) for name in names_of(task)}
+    scores = {name: score(metric, task, logits, labels) for name, metric in metrics_of(task).items()}
     return scores, _per_class(task, logits, labels)
 
 
@@ -34,7 +32,7 @@ def per_row(task: Task, logits: Array, labels: Array) -> Array:
 
 
 def _per_class(task: Task, logits: Array, labels: Array) -> list[ClassScore]:
-    if task.kind == "regress" or task.of_tokens:
+    if task.kind not in ("classify", "multilabel"):
         return []
     both, said, true = hits(task, logits, labels).sum(axis=0).reshape(3, -1)
     return [

@@ -10,7 +10,8 @@ from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.record import Comparison
 from limbeck.core.task import Task
 from limbeck.measure.answers import Array, labelled_rows
-from limbeck.measure.metrics import METRIC, Metric, metric_of
+from limbeck.measure.by_task import metric_of
+from limbeck.measure.metrics import Metric
 
 DRAWS = 40_000_000  # counts drawn at most, which is 10,000 rounds of 4,000 rows that all differ
 FEWEST = 1_000  # rounds that a costly metric or a large test set still gets
@@ -59,7 +60,7 @@ def compare(
         rows=rows,
         sentence="",
     )
-    return found.but(sentence=_sentence(found, chosen))
+    return found.but(sentence=_sentence(found, chosen, _row(task)))
 
 
 def _check(a: Sequence[Array], b: Sequence[Array], rounds: int, confidence: float) -> None:
@@ -110,7 +111,12 @@ def _kinds(rows: Array) -> tuple[Array, Array]:
     return first[order], count[order]
 
 
-def _sentence(found: Comparison, metric: Metric) -> str:
+def _row(task: Task) -> str:
+    """What is drawn anew in each round."""
+    return "block" if task.of_tokens else "question" if task.kind == "answer" else "sentence"
+
+
+def _sentence(found: Comparison, metric: Metric, what: str) -> str:
     gain_low, gain_high = (found.low, found.high) if metric.higher_is_better else (-found.high, -found.low)
     verdict = "gain" if gain_low > 0 else "loss" if gain_high < 0 else "none"
     if (found.better, found.than) == ("distilled", "plain"):
@@ -127,7 +133,6 @@ def _sentence(found: Comparison, metric: Metric) -> str:
         }[verdict]
     difference, low, high = _signed(found, metric.points)
     unit = f"points of {metric.title}" if metric.points else f"in {metric.title}"
-    what = "block" if metric.columns is METRIC["perplexity"].columns else "sentence"
     sample = f"{found.seeds} seed{'s' * (found.seeds > 1)}, {found.rows:,} test {what}{'s' * (found.rows > 1)}"
     interval = f"{100 * found.confidence:g}% interval {low} to {high}"
     caveat = " One seed says nothing of the spread between seeds." if found.seeds == 1 else ""

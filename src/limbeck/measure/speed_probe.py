@@ -69,7 +69,7 @@ def _load(folder: str, threads: int, max_length: int) -> Answer:
         second = [pair for _, pair in texts] if any(pair for _, pair in texts) else None
         inputs = tokenizer(first, second, truncation=True, max_length=length, padding=True, return_tensors="pt")
         with torch.inference_mode():
-            model(**inputs).logits.numpy()
+            model(**inputs)[0].numpy()  # logits, or of a reader those of the start
 
     return answer
 

@@ -1,5 +1,6 @@
 """What a student is asked to imitate. One method, one file."""
 
+from limbeck.objectives.answers import ConfusingAnswers
 from limbeck.objectives.cka import CKA
 from limbeck.objectives.distilbert import Cosine
 from limbeck.objectives.drawn import DrawnTargets
@@ -19,6 +20,7 @@ from limbeck.objectives.word_kd import WordKD
 
 __all__ = [
     "CKA",
+    "ConfusingAnswers",
     "Cosine",
     "DrawnTargets",
     "GeneralisedJSD",

@@ -33,8 +33,8 @@ class ConfusingAnswers(Objective):
     serves: ClassVar[tuple[Kind, ...]] = ("answer",)
     remedy: ClassVar[str] = "it speaks of spans that answer a question; use it with --task answer"
 
-    spans: int = knob(4, "how many of the teacher's spans, at most; chosen here", at_least=1)
-    margin: float = knob(1.0, "nats by which the gold answer must be more probable; chosen here", at_least=0)
+    spans: int = knob(4, "how many of the teacher's spans, at most", at_least=1, source="chosen here")
+    margin: float = knob(1.0, "nats by which the gold answer must be more probable", at_least=0, source="chosen here")
     longest: int = knob(30, "tokens of a span at most", at_least=1, source="BERT code, max_answer_length")
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:

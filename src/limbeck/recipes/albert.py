@@ -18,7 +18,7 @@ after its feed-forward block.
 """
 
 from limbeck.core.objective import Objective
-from limbeck.core.task import Task
+from limbeck.core.task import OF_PLACES, OF_TEXTS, Task
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
 from limbeck.objectives.papers import LAN_2020
 from limbeck.recipes.recipe import Recipe, recipe
@@ -35,6 +35,7 @@ ALBERT = recipe(
         "a student whose layers share their weights; labels and softened teacher distribution, half and half",
         LAN_2020,
         _objective,
+        serves=(*OF_TEXTS, *OF_PLACES),
         defaults={"student": {"family": "albert"}},
     )
 )

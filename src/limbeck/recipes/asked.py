@@ -16,8 +16,9 @@ from limbeck.core.progress import Watcher
 from limbeck.core.tap import install
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import OF_HEADS, Ask, Want
-from limbeck.data.encode import Collator, Encoded, batches, encode
-from limbeck.recipes.cell import predict_split
+from limbeck.data.encode import batches
+from limbeck.data.rows import Split
+from limbeck.recipes.cell import Answers
 from limbeck.recipes.job import ASKING
 from limbeck.recipes.phases import Phase
 from limbeck.recipes.prepare import Material
@@ -33,9 +34,10 @@ WORTH_SAYING = 20_000_000  # bytes
 
 @dataclass(frozen=True)
 class Asked:
-    """What the teacher says of dev and test, and who answers in training."""
+    """What the teacher says of the test split, who speaks for it beside students, and who in training."""
 
-    logits: dict[str, np.ndarray]
+    test: Answers
+    beside: Teacher
     kept: Cache | None = None
     asked_again: Teacher = NoTeacher()  # noqa: RUF009  the network, for what is not kept
     notes: list[str] = field(default_factory=list)
@@ -61,14 +63,18 @@ def ask(material: Material, students: Sequence[Student], place: Path, watcher: W
         again = LiveTeacher(install(network) if needed.want & OF_HEADS else network, needed | Ask())
     if always:
         watcher.at(ASKING, 1.0)
-        return Asked({name: _predict(material, name) for name in ("dev", "test")}, None, again)
+        beside = LiveTeacher(network)
+        return Asked(_of_test(material, beside), beside, None, again)
     if needed.want:
         notes.append(f"The teacher's {needed.want & ~KEEPABLE} cannot be kept: for them it is asked at every step.")
         watcher.say(notes[0])
     kept = _fill(material, students, _all([phase.of_teacher for phase in phases if _keepable(phase)]), place, watcher)
-    answers = kept.teacher(Ask())
-    wanted = {name: torch.from_numpy(getattr(material.corpus, name).uids) for name in ("dev", "test")}
-    return Asked({name: answers.look_up(uids).numpy() for name, uids in wanted.items()}, kept, again, notes)
+    said = kept.teacher(Ask())
+    return Asked(_of_test(material, said), said, kept, again, notes)
+
+
+def _of_test(material: Material, teacher: Teacher) -> Answers:
+    return material.matter.exam.beside(teacher).of_teacher()
 
 
 def _keepable(phase: Phase) -> bool:
@@ -82,10 +88,6 @@ def _all(several: Sequence[Ask]) -> Ask:
     return total
 
 
-def _predict(material: Material, name: str) -> np.ndarray:
-    return predict_split(material.teacher.network, material.teacher.tokenizer, material.task, material.encoded[name])
-
-
 def _fill(material: Material, students: Sequence[Student], needed: Ask, place: Path, watcher: Watcher) -> Cache:
     """Every row of every split, the made-up ones too."""
     about = {name: material.fingerprints[name] for name in ("teacher", "tokenizer", "data")}
@@ -93,41 +95,42 @@ def _fill(material: Material, students: Sequence[Student], needed: Ask, place: P
     for path in cache.damaged:
         watcher.say(f"{path} was damaged and is asked again")
     splits = [split for student in students for split in student.ready.for_teacher.values()]
-    missing = _missing(cache, splits, material, students[0].ready.run.data.max_length)
+    missing = _missing(cache, splits)
     _announce(cache, missing, material, watcher)
     teacher = LiveTeacher(material.teacher.network, cache.ask)
     total, done = sum(map(len, missing)), 0
     for split in missing:
-        asked = batches(split, Collator(material.teacher.tokenizer, material.task), _size(students))
+        asked = batches(split, material.matter.exam.collator, _size(students))
         cache.fill(teacher, asked, on_rows=lambda rows, before=done: watcher.at(ASKING, (before + rows) / total))  # type: ignore[misc]
         done += len(split)
     watcher.at(ASKING, 1.0)
     return cache
 
 
-def _missing(cache: Cache, splits: Sequence[Encoded], material: Material, max_length: int) -> list[Encoded]:
+def _missing(cache: Cache, splits: Sequence[Split]) -> list[Split]:
     """What is not answered yet, each row once however many students ask for it."""
     found, seen = [], torch.empty(0, dtype=torch.int64)
     for split in splits:
-        uids = torch.from_numpy(split.examples.uids)
+        uids = torch.from_numpy(split.uids)
         lacking = np.flatnonzero((cache.lacks(uids) & ~torch.isin(uids, seen)).numpy())
         seen = torch.cat([seen, uids])
         if len(lacking) == len(split):
             found.append(split)
         elif len(lacking):
-            found.append(encode(split.examples.take(lacking), material.teacher.tokenizer, max_length))
+            found.append(split.take(lacking))
     return found
 
 
-def _announce(cache: Cache, missing: Sequence[Encoded], material: Material, watcher: Watcher) -> None:
+def _announce(cache: Cache, missing: Sequence[Split], material: Material, watcher: Watcher) -> None:
     """Says how much will be written, and refuses what the disk cannot take."""
     lengths = [length for split in missing for length in split.lengths]
     needed = estimate(cache.ask, shape_of(material.teacher.network), material.task, lengths)
     free = shutil.disk_usage(cache.folder).free
     if needed > free:
         raise KnobError(
-            f"the teacher's answers need {needed / 1e9:.1f} GB, but {cache.folder} has {free / 1e9:.1f} GB left",
-            "free some space, give another folder with --teach.cache, or ask at every step with --teach.live",
+            f"the teacher's answers need {needed / 1e6:,.2f} MB, but {cache.folder} has {free / 1e6:,.2f} MB left",
+            "free some space, then run the same command with --resume; or give another folder with --teach.cache, or "
+            "ask at every step with --teach.live",
         )
     if needed > WORTH_SAYING:
         watcher.say(f"keeping the teacher's {cache.ask.want} takes {needed / 1e6:,.0f} MB in {cache.folder}")

@@ -7,11 +7,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from limbeck.core.errors import KnobError
 from limbeck.core.files import write_text
 from limbeck.core.progress import Watcher
 from limbeck.data.augment import AugmentSettings, augment, unlabelled
-from limbeck.data.corpus import Examples
+from limbeck.data.corpus import Corpus, Examples
 from limbeck.students.open import open_language_model
 
 if TYPE_CHECKING:
@@ -20,9 +22,13 @@ if TYPE_CHECKING:
 
 
 def made_up(settings: AugmentSettings, material: Material, place: Path, watcher: Watcher) -> Examples:
-    train = material.corpus.train
     if settings.kind == "none":
-        return train.take([])
+        return Examples(np.empty(0, dtype=np.int64), [], [], np.empty(0), np.empty(0, dtype=bool))
+    if not isinstance(material.corpus, Corpus):
+        raise KnobError(
+            "texts can be made up for labels of whole texts, not of places in them", "set --augment.kind none"
+        )
+    train = material.corpus.train
     name = f"{settings.model_dump_json()} {material.fingerprints['data']} {material.fingerprints['tokenizer']}"
     file = place / f"augmented-{hashlib.blake2b(name.encode(), digest_size=6).hexdigest()}.jsonl"
     if not file.exists():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
@@ -20,9 +21,11 @@ from limbeck.core.progress import Watcher
 from limbeck.core.record import ClassScore, CurvePoint, Fidelity, SeedResult
 from limbeck.core.tap import install, uninstall
 from limbeck.core.task import Task
+from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.data.encode import Collator, Encoded, batches
-from limbeck.data.tokens import Tokens
-from limbeck.measure.predict import predict
+from limbeck.data.rows import Collate, Dataset
+from limbeck.measure.fidelity import fidelity
+from limbeck.measure.predict import collect, predict
 from limbeck.measure.quality import quality
 from limbeck.recipes.phases import Phase, Plan
 from limbeck.students.open import name_outputs, quiet
@@ -41,7 +44,7 @@ class Cell:
     tokenizer: Any
     task: Task
     plan: Plan
-    train: Encoded | Tokens
+    train: Dataset
     exam: Exam
 
 
@@ -50,17 +53,19 @@ class Answers:
     """What a trained model made of the test split."""
 
     uids: np.ndarray
-    logits: np.ndarray  # [test rows, outputs]; of a language model, sums per block
+    logits: np.ndarray  # [test rows, outputs]; sums per block of a language model, per sentence or question of places
     quality: dict[str, float]
     per_class: Sequence[ClassScore] = ()
     fidelity: Fidelity | None = None
+    labels: np.ndarray = field(default_factory=lambda: np.empty(0))  # beside the logits, as metrics take them
+    labelled: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))
 
 
 class Exam(Protocol):
     """How models of one task are asked, and what their answers are worth."""
 
     @property
-    def dev(self) -> Encoded | Tokens: ...
+    def dev(self) -> Dataset: ...
 
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]: ...
 
@@ -70,28 +75,77 @@ class Exam(Protocol):
     def test(self, model: PreTrainedModel) -> Answers: ...
 
 
+class TaughtExam(Exam, Protocol):
+    """One that students of the same teacher take beside it."""
+
+    @property
+    def collator(self) -> Collate: ...
+
+    def beside(self, teacher: Teacher) -> Self:
+        """The same, comparing with the teacher. Where dev has no labels, its answers stand for them."""
+
+    def of_teacher(self) -> Answers:
+        """What the teacher made of the test split."""
+
+
 @dataclass(frozen=True)
 class TextExam:
     """One answer for each text."""
 
     task: Task
     tokenizer: Any
-    splits: dict[str, Encoded]
+    splits: Mapping[str, Encoded]
+    teacher: Teacher = field(default_factory=NoTeacher)
 
     @property
     def dev(self) -> Encoded:
         return self.splits["dev"]
 
+    @property
+    def collator(self) -> Collator:
+        return Collator(self.tokenizer, self.task)
+
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-        return Collator(self.tokenizer, self.task)(rows)
+        return self.collator(rows)
+
+    def beside(self, teacher: Teacher) -> TextExam:
+        exam = replace(self, teacher=teacher)
+        if self.dev.labelled.any():
+            return exam
+        said = exam._taught("dev")
+        if self.task.kind == "classify":
+            labels = said.argmax(-1)
+        else:
+            labels = (said > 0).astype(np.float32) if self.task.kind == "multilabel" else said[:, 0]
+        return replace(exam, splits={**self.splits, "dev": self.dev.with_labels(labels)})
 
     def watched(self) -> dict[str, Callable[[Any], dict[str, float]]]:
         return {"score": scorer(self.task)}
 
     def test(self, model: PreTrainedModel) -> Answers:
         split = self.splits["test"]
-        logits = predict_split(model, self.tokenizer, self.task, split)
-        return Answers(split.examples.uids, logits, *score_split(self.task, logits, split))
+        answers = self._judged(predict_split(model, self.tokenizer, self.task, split))
+        if isinstance(self.teacher, NoTeacher):
+            return answers
+        near = fidelity(self.task, answers.logits, self._taught_test, split.labels, split.labelled)
+        return replace(answers, fidelity=near)
+
+    def of_teacher(self) -> Answers:
+        return self._judged(self._taught_test)
+
+    def _judged(self, logits: np.ndarray) -> Answers:
+        split = self.splits["test"]
+        scores, per_class = quality(self.task, logits, split.labels, split.labelled)
+        return Answers(split.uids, logits, scores, per_class, None, split.labels, split.labelled)
+
+    @cached_property
+    def _taught_test(self) -> np.ndarray:
+        return self._taught("test")
+
+    def _taught(self, name: str) -> np.ndarray:
+        split = self.splits[name]
+        asked = batches(split, self.collator, 64)
+        return collect(lambda batch: self.teacher.answer(batch).logits, asked, split.uids, self.task.outputs)
 
 
 @dataclass(frozen=True)
@@ -99,7 +153,7 @@ class Outcome:
     """What is kept of a finished cell."""
 
     result: SeedResult
-    logits: np.ndarray  # [test rows, outputs]; of a language model, sums per block
+    logits: np.ndarray  # as in Answers
     dev_score: float  # by which the best seed is chosen, so that the test set stays unseen
     model: Path
 
@@ -240,11 +294,7 @@ def predict_split(
     model: PreTrainedModel, tokenizer: Any, task: Task, split: Encoded, on_batch: Callable[[int], None] | None = None
 ) -> np.ndarray:
     asked = batches(split, Collator(tokenizer, task), 64)
-    return predict(model, asked, split.examples.uids, on_batch=on_batch)
-
-
-def score_split(task: Task, logits: np.ndarray, split: Encoded) -> tuple[dict[str, float], list[Any]]:
-    return quality(task, logits, split.examples.labels, split.examples.labelled)
+    return predict(model, asked, split.uids, on_batch=on_batch)
 
 
 def scorer(task: Task) -> Callable[[EvalPrediction], dict[str, float]]:

@@ -15,7 +15,7 @@ of every mapped layer and token: live they cost its forward pass, in a cache far
 """
 
 from limbeck.core.objective import Objective
-from limbeck.core.task import Task
+from limbeck.core.task import OF_PLACES, OF_TEXTS, Task
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
 from limbeck.objectives.cka import CKA as Alignment
 from limbeck.objectives.papers import DASGUPTA_COHN_2025
@@ -33,5 +33,6 @@ CKA = recipe(
         "labels, softened distribution, and the shape of the teacher's hidden states; students of any width",
         DASGUPTA_COHN_2025,
         _objective,
+        serves=(*OF_TEXTS, *OF_PLACES),
     )
 )

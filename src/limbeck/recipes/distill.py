@@ -25,7 +25,7 @@ from limbeck.recipes.recipe import to_table
 from limbeck.recipes.run import CUSTOM, Run
 from limbeck.recipes.student import Student, set_up
 from limbeck.recipes.tell import Findings, settle, tell
-from limbeck.students.open import open_classifier
+from limbeck.students.saved import open_saved
 from limbeck.students.shrink import Shrink
 
 
@@ -120,10 +120,10 @@ def _distill(
     outcomes: dict[str, list[Outcome]] = {}
     for cell in student.cells():
         outcomes.setdefault(cell.name.split("-")[0], []).append(train_cell(cell, folder / "arms", watcher, callbacks))
-    findings = Findings(student.ready, asked.logits["test"], teacher_home, outcomes, folder, command)
+    findings = Findings(student.ready, asked.test, teacher_home, outcomes, folder, command)
     record = tell(findings, watcher, MEASURING)
     record = record.but(notes=[student.start.origin, *asked.notes, *record.notes])
-    result = finish(record, outcomes, folder, open_classifier)
+    result = finish(record, outcomes, folder, open_saved)
     watcher.at(MEASURING, 1.0)
     return result
 

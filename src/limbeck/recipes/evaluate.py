@@ -7,14 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Silent, Stage, Watcher
-from limbeck.core.record import Arm, DataCard, Fidelity, Record, SeedResult
-from limbeck.core.task import Task, TokenKind
+from limbeck.core.record import Arm, DataCard, Record, SeedResult
+from limbeck.core.task import Kind, PlaceKind, Task, TokenKind
 from limbeck.core.teacher import NoTeacher
 from limbeck.data.corpus import Corpus
 from limbeck.data.encode import encode
 from limbeck.data.language import MaskSettings, TextSettings
 from limbeck.data.language_corpus import load_language
+from limbeck.data.place_settings import PlaceSettings
+from limbeck.data.place_single import load_single_places
 from limbeck.data.settings import DataSettings
 from limbeck.data.single import load_single
 from limbeck.measure.fidelity import disagreements, fidelity
@@ -23,11 +26,14 @@ from limbeck.measure.quality import quality
 from limbeck.measure.settings import MeasureSettings
 from limbeck.measure.size import size_of
 from limbeck.recipes.cell import predict_split
-from limbeck.recipes.prepare import Model, kind_of
+from limbeck.recipes.forms import Places
+from limbeck.recipes.place_exam import PlaceExam
+from limbeck.recipes.prepare import Model
 from limbeck.recipes.tell import describe, measure_speed, now
 from limbeck.recipes.word_exam import Remembered, TokenExam
 from limbeck.recipes.words import ask_words, check_length
-from limbeck.students.open import fingerprint, open_classifier, open_language_model, open_saved, shape_of
+from limbeck.students.open import fingerprint, open_classifier, open_language_model, shape_of, tokenizers_equal
+from limbeck.students.saved import kind_of, kind_saved, open_saved
 from limbeck.students.vocabulary import own_words, shared_words
 from limbeck.teachers.live import LiveTeacher
 
@@ -38,6 +44,7 @@ def evaluate(
     model: str,
     settings: DataSettings,
     *,
+    places: PlaceSettings = PlaceSettings(),  # noqa: B008
     teacher: str = "",
     data: object = None,
     trust_remote_code: bool = False,
@@ -46,6 +53,10 @@ def evaluate(
 ) -> Record:
     """Quality of `model` on the rows of `settings.train`, and with a `teacher` its agreement with that."""
     watcher = watcher or Silent()
+    kind = kind_saved(model, trust_remote_code) if settings.task == "auto" else settings.task
+    if kind == "tag" or kind == "answer":
+        record = _evaluate_places(model, teacher, settings, places, kind, data, trust_remote_code, watcher)
+        return record.but(command=command)
     asked = [
         Model(*open_classifier(where, trust_remote_code=trust_remote_code), where=where)
         for where in (model, teacher)
@@ -54,14 +65,14 @@ def evaluate(
     corpus = load_single(settings, asked[0].labels, kind_of(asked[0].network), data, watcher)
     watcher.plan([Stage(f"{EVALUATING} {one.where}", float(one.network.num_parameters())) for one in asked])
     logits = [_answers(one, corpus, settings.max_length, watcher) for one in asked]
-    arms = [_arm(asked[0], corpus, logits[0], "model")]
+    arms = [_arm(asked[0], "model", _result(corpus, logits[0]))]
     partings = []
     if len(asked) == 2:
         test = corpus.test
         closeness = fidelity(corpus.task, logits[0], logits[1], test.labels, test.labelled)
         arms = [
-            _arm(asked[1], corpus, logits[1], "teacher"),
-            _arm(asked[0], corpus, logits[0], "student", closeness),
+            _arm(asked[1], "teacher", _result(corpus, logits[1])),
+            _arm(asked[0], "student", _result(corpus, logits[0]).but(fidelity=closeness)),
         ]
         partings = disagreements(corpus.task, test.texts, test.pairs, logits[0], logits[1], test.labels, test.labelled)
     return _record("eval", Path(model).name, command, corpus.task, corpus.card, arms).but(
@@ -71,11 +82,58 @@ def evaluate(
     )
 
 
+def _evaluate_places(
+    model: str,
+    teacher: str,
+    settings: DataSettings,
+    places: PlaceSettings,
+    kind: PlaceKind,
+    data: object,
+    trust_remote_code: bool,
+    watcher: Watcher,
+) -> Record:
+    form = Places(kind)
+    asked = [Model(*form.opened(where, trust_remote_code), where=where) for where in (model, teacher) if where]
+    one = asked[0]
+    known = one.labels if kind == "tag" else ()
+    corpus = load_single_places(settings, places, kind, one.tokenizer, data, watcher, known)
+    exam = PlaceExam(corpus, one.tokenizer, places)
+    if teacher:
+        _check_alike(one, asked[1], kind)
+        exam = exam.beside(LiveTeacher(asked[1].network))
+    watcher.plan([Stage(f"{EVALUATING} {each.where}", float(each.network.num_parameters())) for each in asked])
+    arms = []
+    for each, role in reversed(list(zip(asked, ("student" if teacher else "model", "teacher"), strict=False))):
+        said = exam.of_teacher() if role == "teacher" else exam.test(each.network)
+        watcher.at(f"{EVALUATING} {each.where}", 1.0)
+        result = SeedResult(seed=0, quality=said.quality, per_class=list(said.per_class), fidelity=said.fidelity)
+        arms.append(_arm(each, role, result))
+    return _record("eval", Path(model).name, "", corpus.task, corpus.card, arms).but(
+        knobs={"model": model, "teacher": teacher, "data": settings.model_dump(), "places": places.model_dump()},
+        fingerprints={each.where: fingerprint(each.network) for each in asked},
+    )
+
+
+def _check_alike(model: Model, teacher: Model, kind: PlaceKind) -> None:
+    """Answers about places compare only where the places and the tags are the same."""
+    if not tokenizers_equal(model.tokenizer, teacher.tokenizer):
+        raise MismatchError(
+            "model and teacher cut text into different tokens, so their places in it are not the same",
+            "evaluate each alone, without --teacher",
+        )
+    if kind == "tag" and model.labels != teacher.labels:
+        raise MismatchError(
+            f"the model tags with {', '.join(model.labels[:6])}; the teacher with {', '.join(teacher.labels[:6])}",
+            "compare models of the same tags in the same order, or evaluate each alone, without --teacher",
+        )
+
+
 def bench(
     models: Sequence[str],
     texts: Sequence[tuple[str, str]],
     settings: MeasureSettings,
     *,
+    kind: Kind = "classify",
     max_length: int = 128,
     trust_remote_code: bool = False,
     watcher: Watcher | None = None,
@@ -100,7 +158,7 @@ def bench(
     ]
     watcher.at(TIMING, 1.0)
     card = DataCard(source=f"{len(texts)} texts", columns={}, read=len(texts))
-    return _record("bench", "bench", command, Task(kind="classify"), card, arms).but(
+    return _record("bench", "bench", command, Task(kind=kind), card, arms).but(
         knobs={"models": list(models), "measure": settings.model_dump(), "max_length": max_length}
     )
 
@@ -140,18 +198,7 @@ def evaluate_words(
     for each, role in reversed(list(zip(asked, ("student" if teacher else "model", "teacher"), strict=False))):
         found = TokenExam(words, beside if role == "student" else NoTeacher()).test(each.network)
         watcher.at(f"{EVALUATING} {each.where}", 1.0)
-        where = Path(each.where)
-        result = SeedResult(seed=0, quality=found.quality, fidelity=found.fidelity)
-        arms.append(
-            Arm(
-                name=role,
-                title=f"{where.name}, {describe(each.network)}",
-                role=role,
-                shape=shape_of(each.network),
-                runs=[result],
-                size=size_of(each.network, where if where.is_dir() else None),
-            )
-        )
+        arms.append(_arm(each, role, SeedResult(seed=0, quality=found.quality, fidelity=found.fidelity)))
     prints = {name: fingerprint(each.network) for each, name in zip(asked, ("model", "teacher"), strict=False)}
     return _record("eval", Path(model).name, command, words.task, corpus.card, arms).but(fingerprints=prints)
 
@@ -164,15 +211,19 @@ def _answers(one: Model, corpus: Corpus, max_length: int, watcher: Watcher) -> n
     return logits
 
 
-def _arm(one: Model, corpus: Corpus, logits: np.ndarray, role: str, near: Fidelity | None = None) -> Arm:
+def _result(corpus: Corpus, logits: np.ndarray) -> SeedResult:
     scores, per_class = quality(corpus.task, logits, corpus.test.labels, corpus.test.labelled)
+    return SeedResult(seed=0, quality=scores, per_class=per_class)
+
+
+def _arm(one: Model, role: str, result: SeedResult) -> Arm:
     where = Path(one.where)
     return Arm(
         name=role,
         title=f"{where.name}, {describe(one.network)}",
         role=role,
         shape=shape_of(one.network),
-        runs=[SeedResult(seed=0, quality=scores, per_class=per_class, fidelity=near)],
+        runs=[result],
         size=size_of(one.network, where if where.is_dir() else None),
     )
 

@@ -11,35 +11,28 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, TrainerCallback
 
-from limbeck.core.errors import KnobError
+from limbeck.core.errors import DataError, KnobError
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, Citation, DataCard, Record
 from limbeck.core.task import OF_TOKENS, TokenKind
-from limbeck.data.corpus import load
 from limbeck.data.language_corpus import load_language
 from limbeck.measure.machine import machine
 from limbeck.measure.size import size_of
 from limbeck.objectives import Labels, Language, NextSentence
 from limbeck.objectives.papers import DEVLIN_2019
-from limbeck.recipes.cell import Cell, Outcome, TextExam, train_cell
+from limbeck.recipes.cell import Cell, Outcome, train_cell
 from limbeck.recipes.folder import RECORD_FILE, agree, claimed, put
+from limbeck.recipes.forms import form_of
 from limbeck.recipes.job import MEASURING, Result, passed, timing_cost
 from limbeck.recipes.phases import single
-from limbeck.recipes.prepare import data_fingerprint, encode_splits, labels_fingerprint
+from limbeck.recipes.prepare import data_prints
 from limbeck.recipes.run import TrainRun
-from limbeck.recipes.tell import describe, measure_speed, now, texts_of
+from limbeck.recipes.tell import describe, measure_speed, now
 from limbeck.recipes.word_exam import TokenExam
 from limbeck.recipes.words import ask_words, check_length, mask_fingerprint, sample_of, text_fingerprint
 from limbeck.report import Report
-from limbeck.students.open import (
-    fingerprint,
-    open_classifier,
-    open_encoder,
-    open_language_model,
-    shape_of,
-    tokenizer_fingerprint,
-)
+from limbeck.students.open import fingerprint, open_language_model, shape_of, tokenizer_fingerprint
 from limbeck.students.vocabulary import own_words, rows_of
 from limbeck.train.trainer import check_loggers
 
@@ -84,7 +77,7 @@ def _fit(
     if run.train.threads:
         torch.set_num_threads(run.train.threads)
     check_loggers(run.train)
-    job = (_words_job if run.data.task in OF_TOKENS else _texts_job)(run, data, watcher)
+    job = (_words_job if run.data.task in OF_TOKENS else _rows_job)(run, data, watcher)
     agree(folder, job.run, job.fingerprints)
     passes = 3 * run.train.epochs * len(job.cell.train) * passed(job.network)
     watcher.plan([Stage(FITTING, passes), Stage(MEASURING, timing_cost(run.measure, models=1))])
@@ -116,29 +109,28 @@ def _fit(
     return Result(network, tokenizer, record, report, folder)
 
 
-def _texts_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
-    corpus = load(run.data, data, watcher)
-    network, tokenizer = open_encoder(run.model, corpus.task, run.trust_remote_code)
-    run = run.but(train=run.train.at_width(shape_of(network).hidden, corpus.task))
-    splits = encode_splits(corpus, tokenizer, run.data.max_length)
+def _rows_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
+    form = form_of(run.data.task)
+    found = form.read(run, data, watcher)
+    task = found.task
+    network, tokenizer = form.headed(run.model, task, run.trust_remote_code)
+    run = run.but(train=run.train.at_width(shape_of(network).hidden, task))
+    matter = form.matter(found, tokenizer, run, watcher)
+    if not matter.labelled:
+        raise DataError(f"{matter.card.source} has no labels to learn from", "give labelled rows")
     cell = Cell(
         name=f"model-seed{run.seed}",
         title=FITTING,
         seed=run.seed,
-        build=lambda: open_encoder(run.model, corpus.task, run.trust_remote_code)[0],
+        build=lambda: form.headed(run.model, task, run.trust_remote_code)[0],
         tokenizer=tokenizer,
-        task=corpus.task,
+        task=task,
         plan=single(1.0 * Labels(), run.train),
-        train=splits["train"],
-        exam=TextExam(corpus.task, tokenizer, splits),
+        train=matter.rows["train"],
+        exam=matter.exam,
     )
-    prints = {
-        "tokenizer": tokenizer_fingerprint(tokenizer),
-        "data": data_fingerprint(corpus, run.data.max_length),
-        "labels": labels_fingerprint(corpus),
-    }
-    card = corpus.card.but(truncated=sum(split.truncated for split in splits.values()))
-    return Job(run, cell, network, card, prints, open_classifier, texts_of(corpus.test), run.data.max_length)
+    prints = {"tokenizer": tokenizer_fingerprint(tokenizer), **data_prints(matter.corpus, run)}
+    return Job(run, cell, network, matter.card, prints, form.opened, matter.texts, run.data.max_length)
 
 
 def _words_job(run: TrainRun, data: object, watcher: Watcher) -> Job:

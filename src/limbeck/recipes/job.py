@@ -14,8 +14,7 @@ from transformers import PreTrainedModel
 
 from limbeck.core.record import Record
 from limbeck.core.task import Task
-from limbeck.data.encode import Encoded
-from limbeck.data.tokens import Tokens
+from limbeck.data.rows import Dataset
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes.cell import Cell, Exam, Outcome
 from limbeck.recipes.finetune import without_teacher
@@ -24,8 +23,8 @@ from limbeck.recipes.phases import Plan, single
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run
 from limbeck.report import Report
-from limbeck.students.open import shape_of
 from limbeck.students.shrink import Shrink, again
+from limbeck.students.sizes import sizes_of
 
 ASKING, MEASURING = "teacher's answers", "measuring"
 
@@ -50,15 +49,6 @@ class Start:
     student: Callable[[], PreTrainedModel]  # a new one; what no weights were there for comes from torch's current seed
 
 
-def blueprint(shape: Shrink, teacher: PreTrainedModel) -> Shrink:
-    """The shape asked for; with nothing asked, half the layers, unless the family is small by other means."""
-    if shape.but(keep="spread", family="auto") != Shrink() or shape.keep not in ("spread", "first", "last"):
-        return shape
-    if shape.family in ("albert", "mobilebert", "bilstm"):
-        return shape
-    return shape.but(layers=max(shape_of(teacher).layers // 2, 1))
-
-
 def start_from(given: Model, reopen: Callable[[], PreTrainedModel]) -> Start:
     """A model in hand, or one that is opened again for every seed."""
     origin = f"The student starts from {given.where or 'the given model'}."
@@ -66,7 +56,8 @@ def start_from(given: Model, reopen: Callable[[], PreTrainedModel]) -> Start:
 
 
 def start_shrunk(shape: Shrink, teacher: Model, pairs: bool = False) -> Start:
-    network, inheritance = blueprint(shape, teacher.network).build(teacher.network, teacher.tokenizer, pairs)
+    shape = shape.sized(sizes_of(teacher.network.config))
+    network, inheritance = shape.build(teacher.network, teacher.tokenizer, pairs)
     return Start(network, inheritance.sentence(), partial(again, network, inheritance.fresh))
 
 
@@ -76,15 +67,15 @@ def cells(
     tokenizer: Any,
     task: Task,
     taught: Plan,
-    train: Encoded | Tokens,
+    train: Dataset,
     exam: Exam,
     *,
-    labelled: Encoded | Tokens | None,
+    labelled: Dataset | None,
 ) -> list[Cell]:
     """Each seed with the teacher and, given `labelled` rows, without: the same student, the same rows in their order.
 
     Without a teacher there is nothing to learn from rows that have no label, such as augmented ones."""
-    arms: list[tuple[str, str, Plan, Encoded | Tokens]] = []
+    arms: list[tuple[str, str, Plan, Dataset]] = []
     if run.baseline and labelled is not None and taught.of_teacher.want:
         arms.append(("plain", "student without teacher", single(without_teacher(task), run.train), labelled))
     arms.append(("distilled", "student with teacher", taught, train))

@@ -18,7 +18,7 @@ attention without the fused kernel; minilmv2 keeps it, and makes a [length, leng
 """
 
 from limbeck.core.objective import Objective
-from limbeck.core.task import Task
+from limbeck.core.task import OF_PLACES, OF_TEXTS, Task
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
 from limbeck.objectives.minilm import MiniLM
 from limbeck.objectives.minilmv2 import MiniLMv2
@@ -38,6 +38,7 @@ MINILM = recipe(
         WANG_2020,
         _answers,
         stages=lambda task: {"relations": Stage(objective=to_table(MiniLM()))},
+        serves=(*OF_TEXTS, *OF_PLACES),
     )
 )
 MINILMV2 = recipe(
@@ -47,5 +48,6 @@ MINILMV2 = recipe(
         WANG_2021,
         _answers,
         stages=lambda task: {"relations": Stage(objective=to_table(MiniLMv2()))},
+        serves=(*OF_TEXTS, *OF_PLACES),
     )
 )

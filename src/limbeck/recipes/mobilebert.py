@@ -33,7 +33,7 @@ cut from its teacher (`hinton`, `tinybert`) needs less. What it buys: time on a 
 """
 
 from limbeck.core.objective import Objective
-from limbeck.core.task import OF_TEXTS, Task
+from limbeck.core.task import OF_PLACES, OF_TEXTS, Task
 from limbeck.objectives import Labels, Language, LogitRegression, SoftTargets, WordKD
 from limbeck.objectives.mobilebert import Transfer
 from limbeck.objectives.papers import SUN_2020
@@ -54,7 +54,7 @@ MOBILEBERT = recipe(
         SUN_2020,
         _answers,
         stages=lambda task: {"transfer": Stage(epochs=10.0, progressive=True, objective=to_table(1.0 * Transfer()))},
-        serves=(*OF_TEXTS, "mask-fill"),
+        serves=(*OF_TEXTS, *OF_PLACES, "mask-fill"),
         defaults={"student": {"family": "mobilebert"}},
     )
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from limbeck.core.objective import Objective, asks, bridges
+from limbeck.core.errors import MismatchError
+from limbeck.core.objective import Objective, asks, bridges, wants
 from limbeck.core.record import Shape
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import OF_HEADS, Ask, Want
@@ -16,6 +17,7 @@ from limbeck.recipes.run import Run
 from limbeck.train.schedule import Schedule
 
 MAIN = "main"
+BILSTM = "limbeck-bilstm"  # the architecture in its config
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ def plan(run: Run, objective: Objective, student: Shape, teacher: Shape) -> Plan
     """Every phase in order, checked against the shapes of both models."""
     phases = [phase for name, stage in run.stages.items() for phase in _phases(name, stage, run, student, teacher)]
     phases.append(Phase(MAIN, objective, run.train))
+    _check_layers(phases, student)
     checked = tuple(
         replace(phase, of_student=of_student, of_teacher=of_teacher)
         for phase in phases
@@ -81,6 +84,17 @@ def plan(run: Run, objective: Objective, student: Shape, teacher: Shape) -> Plan
     )
     needed = {name: widths for p in phases for name, widths in bridges(p.objective, student, teacher).items()}
     return Plan(checked, needed)
+
+
+def _check_layers(phases: Sequence[Phase], student: Shape) -> None:
+    """An LSTM has neither layers to compare nor heads."""
+    for phase in phases:
+        wanted = wants(phase.objective) & (Want.HIDDEN | Want.POOLED | OF_HEADS)
+        if wanted and student.architecture == BILSTM:
+            raise MismatchError(
+                f"the objective looks at {wanted} of both models, which a bilstm does not have",
+                "use --recipe bilstm, hinton or logits with it, or give the student layers: --student.family same",
+            )
 
 
 def _phases(name: str, stage: Stage, run: Run, student: Shape, teacher: Shape) -> list[Phase]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from limbeck import math
-from limbeck.core.record import ClassScore, Fidelity
+from limbeck.core.record import Fidelity
 from limbeck.core.show import show
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
@@ -29,6 +29,9 @@ from limbeck.recipes.cell import Answers
 BATCH = 32  # windows
 
 
+Say = Callable[[Batch], Tensor]  # logits of the rows of a batch
+
+
 @dataclass(frozen=True)
 class PlaceExam:
     corpus: PlaceCorpus
@@ -40,53 +43,77 @@ class PlaceExam:
     def dev(self) -> PlaceRows:
         return self.corpus.dev
 
+    @property
+    def collator(self) -> PlaceCollator:
+        return PlaceCollator(self.tokenizer, self.corpus.task)
+
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-        return PlaceCollator(self.tokenizer, self.corpus.task)(rows)
+        return self.collator(rows)
+
+    def beside(self, teacher: Teacher) -> PlaceExam:
+        exam = replace(self, teacher=teacher)
+        if any(item.labelled for item in self.corpus.items("dev")):
+            return exam
+        said = exam._answers("dev", exam._say_as_teacher, NoTeacher(), Nearness())
+        return replace(exam, corpus=self.corpus.answered("dev", said))
 
     def watched(self) -> dict[str, Callable[[Any], dict[str, float]]]:
         return {"gauge": self._gauge}
 
     def _gauge(self, model: PreTrainedModel) -> dict[str, float]:
         near = Nearness()
-        found = self._examine(model, "dev", NoTeacher(), near)
+        found = self._examine("dev", _speaker(model), NoTeacher(), near)
         return {"loss": near.surprise, **found.quality}
 
     def test(self, model: PreTrainedModel) -> Answers:
-        return self._examine(model, "test", self.teacher, Nearness())
+        return self._examine("test", _speaker(model), self.teacher, Nearness())
 
-    def _examine(self, model: PreTrainedModel, split: str, teacher: Teacher, near: Nearness) -> Answers:
-        said = self._said(model, split, teacher, near)
-        names = self.corpus.splits[split].names
+    def of_teacher(self) -> Answers:
+        return self._examine("test", self._say_as_teacher, NoTeacher(), Nearness())
+
+    def _say_as_teacher(self, batch: Batch) -> Tensor:
+        return self.teacher.answer(batch).logits.float().cpu()
+
+    def _examine(self, split: str, say: Say, teacher: Teacher, near: Nearness) -> Answers:
+        labels, names = self.corpus.task.labels, self.corpus.splits[split].names
+        said = self._answers(split, say, teacher, near)
+        gold = [item.gold for item in self.corpus.items(split)]
+        known = np.array([item.labelled for item in self.corpus.items(split)], dtype=bool)
         if self.corpus.task.kind == "tag":
-            sums, classes = self._score_tags(split, said)
-            return Answers(names, sums, tag_quality(sums), classes, near.fidelity)
-        sums, answered = self._score_answers(split, said)
-        return Answers(names[answered], sums, answer_quality(sums), fidelity=near.fidelity)
+            sums = each_sentence(gold, said, labels)
+            types = per_type(gold, said, labels)
+            return Answers(names, sums, tag_quality(sums), types, near.fidelity, known, known)
+        sums = np.stack(each_answer(said, gold), axis=1)[known]
+        rows = known[known]
+        return Answers(names[known], sums, answer_quality(sums), (), near.fidelity, rows, rows)
+
+    def _answers(self, split: str, say: Say, teacher: Teacher, near: Nearness) -> list[Any]:
+        """Of each item: the tags of its words, or the answer in letters."""
+        said = self._said(split, say, teacher, near)
+        return self._tags(split, said) if self.corpus.task.kind == "tag" else self._spans(split, said)
 
     def _said(
-        self, model: PreTrainedModel, split: str, teacher: Teacher, near: Nearness
+        self, split: str, say: Say, teacher: Teacher, near: Nearness
     ) -> Iterator[tuple[list[Window], Batch, np.ndarray]]:
-        """Windows, and what the model says of their rows."""
-        asked = place_batches(self.corpus.splits[split], PlaceCollator(self.tokenizer, self.corpus.task), BATCH)
-        with at_rest(model), torch.inference_mode():
-            for windows, batch in asked:
-                logits = show(model, batch.to(model.device)).logits.float().cpu()
-                near.add(logits, teacher.answer(batch).logits.float().cpu(), batch)
-                yield windows, batch, logits.numpy()
+        """Windows, and what is said of their rows."""
+        for windows, batch in place_batches(self.corpus.splits[split], self.collator, BATCH):
+            logits = say(batch)
+            near.add(logits, teacher.answer(batch).logits.float().cpu(), batch)
+            yield windows, batch, logits.numpy()
 
-    def _score_tags(self, split: str, said: Any) -> tuple[np.ndarray, list[ClassScore]]:
+    def _tags(self, split: str, said: Any) -> list[list[str]]:
         labels = self.corpus.task.labels
-        gold = [item.gold for item in self.corpus.items(split)]
         # a word the tokenizer does not see is said to be outside
-        answers = [[OUTSIDE if OUTSIDE in labels else labels[0]] * len(tags) for tags in gold]
+        filler = OUTSIDE if OUTSIDE in labels else labels[0]
+        answers = [[filler] * len(item.gold) for item in self.corpus.items(split)]
         for windows, _, logits in said:
             answer = iter(logits.argmax(axis=1).tolist())
             for window in windows:
                 for word in window.where.tolist():
                     answers[window.item][word] = labels[next(answer)]
-        return each_sentence(gold, answers, labels), per_type(gold, answers, labels)
+        return answers
 
-    def _score_answers(self, split: str, said: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _spans(self, split: str, said: Any) -> list[str]:
         questions = [item for item in self.corpus.items(split) if isinstance(item, Question)]
         found: list[list[tuple[Span, Window]]] = [[] for _ in questions]
         nullable, longest = self.corpus.places.nullable, self.settings.longest_answer
@@ -96,10 +123,7 @@ class PlaceExam:
                 windows, best_spans(start, end, batch.asked.numpy(), longest, nullable), strict=True
             ):
                 found[window.item].append((span, window))
-        answers = [self._spell(question, spans) for question, spans in zip(questions, found, strict=True)]
-        answered = np.array([question.answered for question in questions], dtype=bool)
-        matches, f1s = each_answer(answers, [question.answers for question in questions])
-        return np.stack([matches, f1s], axis=1)[answered], answered
+        return [self._spell(question, spans) for question, spans in zip(questions, found, strict=True)]
 
     def _spell(self, question: Question, spans: Sequence[tuple[Span, Window]]) -> str:
         best = chosen([span for span, _ in spans], self.settings.null_threshold) if spans else -1
@@ -107,6 +131,14 @@ class PlaceExam:
             return ""
         span, window = spans[best]
         return question.context[window.where[span.start, 0] : window.where[span.end, 1]].strip()
+
+
+def _speaker(model: PreTrainedModel) -> Say:
+    def say(batch: Batch) -> Tensor:
+        with at_rest(model), torch.inference_mode():
+            return show(model, batch.to(model.device)).logits.float().cpu()
+
+    return say
 
 
 class Nearness:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -15,18 +16,20 @@ from transformers import PreTrainedModel
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import Objective, misfits, wants
 from limbeck.core.progress import Watcher
-from limbeck.core.task import Kind, Task
-from limbeck.core.want import PER_TEXT
-from limbeck.data.corpus import Corpus, Examples, joined, load, relabel
-from limbeck.data.encode import Encoded, encode
-from limbeck.data.settings import DataSettings
+from limbeck.core.task import Task
+from limbeck.core.want import PER_TEXT, Want
+from limbeck.data.corpus import Corpus, Examples, joined
+from limbeck.data.encode import encode
+from limbeck.data.place_corpus import PlaceCorpus
+from limbeck.data.rows import Split
 from limbeck.recipes.augmented import made_up
-from limbeck.recipes.recipe import Table, from_table
-from limbeck.recipes.run import Run, complete
-from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint, tokenizers_equal
+from limbeck.recipes.cell import TaughtExam, TextExam
+from limbeck.recipes.forms import SPLITS, Form, Matter, form_of, labels_of
+from limbeck.recipes.recipe import Table, find, from_table
+from limbeck.recipes.run import CUSTOM, Run, TrainRun, complete
+from limbeck.students.open import fingerprint, tokenizer_fingerprint, tokenizers_equal
+from limbeck.students.saved import kind_of, kind_saved
 from limbeck.train.trainer import check_loggers
-
-SPLITS = ("train", "dev", "test")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Model:
 
     @property
     def labels(self) -> list[str]:
-        return [name for _, name in sorted(self.network.config.id2label.items())]
+        return labels_of(self.network)
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,21 @@ class Material:
     """The teacher and the texts, opened, read and found to fit together: the same for every student."""
 
     teacher: Model
-    corpus: Corpus
-    encoded: dict[str, Encoded]  # with the teacher's tokenizer
+    form: Form
+    matter: Matter  # with the teacher's tokenizer
     fingerprints: dict[str, str]
 
     @property
     def task(self) -> Task:
-        return self.corpus.task
+        return self.matter.task
+
+    @property
+    def corpus(self) -> Corpus | PlaceCorpus:
+        return self.matter.corpus
+
+    @property
+    def encoded(self) -> Mapping[str, Split]:
+        return self.matter.rows
 
 
 @dataclass(frozen=True)
@@ -65,9 +76,10 @@ class Prepared:
     student: Model | None  # a given starting point; None when the teacher is shrunk
     objective: Objective
     extra: Examples  # made up for the teacher to answer; without labels
-    for_teacher: dict[str, Encoded]
-    for_student: dict[str, Encoded]
-    labelled: Encoded | None  # the training rows a student without a teacher learns from
+    for_teacher: Mapping[str, Split]
+    for_student: Mapping[str, Split]
+    labelled: Split | None  # the training rows a student without a teacher learns from
+    exam: TaughtExam
     fingerprints: dict[str, str]
 
     @property
@@ -75,7 +87,7 @@ class Prepared:
         return self.material.teacher
 
     @property
-    def corpus(self) -> Corpus:
+    def corpus(self) -> Corpus | PlaceCorpus:
         return self.material.corpus
 
     @property
@@ -93,20 +105,33 @@ def check_recipe(run: Run) -> None:
     complete(run, Task(kind="regress" if run.data.task == "auto" else run.data.task))
 
 
+def serves(run: Run) -> bool:
+    """Whether a run's recipe serves the task that a person named."""
+    return run.data.task == "auto" or run.recipe in ("auto", CUSTOM) or run.data.task in find(run.recipe).serves
+
+
 def gather(run: Run, watcher: Watcher, *, data: object = None, teacher: Model | None = None) -> Material:
     if not run.teacher and teacher is None:
         raise KnobError("no teacher was given", "name one with --teacher, or make one with `limbeck train`")
     check_loggers(run.train)
     watcher.say(f"opening the teacher {run.teacher or type(teacher.network).__name__}")  # type: ignore[union-attr]
-    taught = teacher or Model(*open_classifier(run.teacher, trust_remote_code=run.trust_remote_code), where=run.teacher)
-    corpus = _fit(load(_asked(run.data, taught), data, watcher, known=taught.labels), taught, run)
+    form = form_of(_kind(run, teacher))
+    taught = teacher or Model(*form.opened(run.teacher, run.trust_remote_code), where=run.teacher)
+    matter = form.matter(form.read(run, data, watcher, taught.network), taught.tokenizer, run, watcher)
     prints = {
         "teacher": fingerprint(taught.network),
         "tokenizer": tokenizer_fingerprint(taught.tokenizer),
-        "data": data_fingerprint(corpus, run.data.max_length),
-        "labels": labels_fingerprint(corpus),
+        **data_prints(matter.corpus, run),
     }
-    return Material(taught, corpus, encode_splits(corpus, taught.tokenizer, run.data.max_length), prints)
+    return Material(taught, form, matter, prints)
+
+
+def _kind(run: Run, teacher: Model | None) -> str:
+    """The task a person names, else what the teacher's head is for."""
+    if run.data.task != "auto":
+        return run.data.task
+    found = kind_of(teacher.network) if teacher else kind_saved(run.teacher, run.trust_remote_code)
+    return found or run.data.task
 
 
 def prepare(run: Run, material: Material, watcher: Watcher, student: Model | None = None) -> Prepared:
@@ -114,20 +139,22 @@ def prepare(run: Run, material: Material, watcher: Watcher, student: Model | Non
     run = _pooled(complete(run, corpus.task), taught.tokenizer)
     objective = from_table(run.objective)
     if student is None and run.student_from:
-        student = Model(*open_encoder(run.student_from, corpus.task, run.trust_remote_code), where=run.student_from)
-    _check(objective, corpus, taught, student, run)
+        opened = material.form.headed(run.student_from, corpus.task, run.trust_remote_code)
+        student = Model(*opened, where=run.student_from)
+    _check(objective, material, student, run)
     extra = made_up(run.augment, material, Path(run.out), watcher)
     for_teacher = _with(extra, material, taught.tokenizer, run)
-    alike = student is None or tokenizers_equal(student.tokenizer, taught.tokenizer)
-    for_student = for_teacher if alike else _with(extra, material, student.tokenizer, run)  # type: ignore[union-attr]
+    for_student, exam = for_teacher, material.matter.exam
+    if student is not None and not tokenizers_equal(student.tokenizer, taught.tokenizer):
+        for_student = _with(extra, material, student.tokenizer, run)
+        exam = TextExam(corpus.task, student.tokenizer, for_student)  # type: ignore[arg-type]  # places were refused
     prints = dict(material.fingerprints)
     if len(extra):
         prints["augmented"] = uids_fingerprint(extra.uids)
     if student is not None and not student.where:
         prints["student"] = fingerprint(student.network)
-    return Prepared(
-        run, material, student, objective, extra, for_teacher, for_student, _labelled(for_student, corpus), prints
-    )
+    labelled = _labelled(for_student, material)
+    return Prepared(run, material, student, objective, extra, for_teacher, for_student, labelled, exam, prints)
 
 
 def _pooled(run: Run, tokenizer: Any) -> Run:
@@ -143,37 +170,41 @@ def _pooled(run: Run, tokenizer: Any) -> Run:
     return run.but(objective=settled(run.objective), stages={k: v.model_dump() for k, v in stages.items()})
 
 
-def _with(extra: Examples, material: Material, tokenizer: Any, run: Run) -> dict[str, Encoded]:
+def _with(extra: Examples, material: Material, tokenizer: Any, run: Run) -> Mapping[str, Split]:
     """Every split in a tokenizer's tokens, with the made-up rows after the training rows."""
-    if not len(extra) and tokenizer is material.teacher.tokenizer:
+    corpus = material.corpus
+    if isinstance(corpus, PlaceCorpus) or (not len(extra) and tokenizer is material.teacher.tokenizer):
         return material.encoded
-    corpus = replace(material.corpus, train=joined(material.corpus.train, extra)) if len(extra) else material.corpus
-    return encode_splits(corpus, tokenizer, run.data.max_length)
+    corpus = replace(corpus, train=joined(corpus.train, extra)) if len(extra) else corpus
+    return {name: encode(getattr(corpus, name), tokenizer, run.data.max_length) for name in SPLITS}
 
 
-def _labelled(encoded: dict[str, Encoded], corpus: Corpus) -> Encoded | None:
-    if not corpus.train.labelled.any():
+def _labelled(rows: Mapping[str, Split], material: Material) -> Split | None:
+    if not material.matter.labelled:
         return None
-    train = encoded["train"]
-    return train if len(train) == len(corpus.train) else train.first(len(corpus.train))
+    train, real = rows["train"], len(material.encoded["train"])
+    return train if len(train) == real else train.take(range(real))
 
 
-def encode_splits(corpus: Corpus, tokenizer: Any, max_length: int) -> dict[str, Encoded]:
-    return {name: encode(getattr(corpus, name), tokenizer, max_length) for name in SPLITS}
+def data_prints(corpus: Corpus | PlaceCorpus, run: Run | TrainRun) -> dict[str, str]:
+    places = f" {run.places.stride} {run.places.longest_question}" if corpus.task.of_places else ""
+    return {"data": data_fingerprint(corpus, run.data.max_length, places), "labels": labels_fingerprint(corpus)}
 
 
-def data_fingerprint(corpus: Corpus, max_length: int) -> str:
+def data_fingerprint(corpus: Corpus | PlaceCorpus, max_length: int, places: str = "") -> str:
     """Names the set of examples, whatever their order, and how many tokens of each are seen."""
-    return uids_fingerprint(np.concatenate([getattr(corpus, name).uids for name in SPLITS]), str(max_length))
+    return uids_fingerprint(np.concatenate([getattr(corpus, name).uids for name in SPLITS]), f"{max_length}{places}")
 
 
 def uids_fingerprint(uids: np.ndarray, salt: str = "") -> str:
     return hashlib.blake2b(np.sort(uids).tobytes() + salt.encode(), digest_size=8).hexdigest()
 
 
-def labels_fingerprint(corpus: Corpus) -> str:
+def labels_fingerprint(corpus: Corpus | PlaceCorpus) -> str:
     """Names what is learnt from the examples: their labels, and the order from which a seed shuffles."""
     digest = hashlib.blake2b(digest_size=8)
+    if isinstance(corpus, PlaceCorpus):  # of several gold answers a row holds one
+        digest.update(repr([[item.gold for item in corpus.items(name)] for name in SPLITS]).encode())
     for name in SPLITS:
         rows = getattr(corpus, name)
         for column in (rows.uids, rows.labels, rows.labelled):
@@ -181,44 +212,13 @@ def labels_fingerprint(corpus: Corpus) -> str:
     return digest.hexdigest()
 
 
-def _asked(settings: DataSettings, teacher: Model) -> DataSettings:
-    """A teacher that says what it was trained for settles what the labels mean, unless the person did."""
-    kind = kind_of(teacher.network)
-    return settings.but(task=kind) if kind and settings.task == "auto" else settings
-
-
-def kind_of(network: PreTrainedModel) -> Kind | None:
-    """The kind of task a model says it was trained for, if it says."""
-    kinds: dict[str, Kind] = {
-        "single_label_classification": "classify",
-        "multi_label_classification": "multilabel",
-        "regression": "regress",
-    }
-    return kinds.get(network.config.problem_type or "")
-
-
-def _fit(corpus: Corpus, teacher: Model, run: Run) -> Corpus:
-    """The corpus in the teacher's order of labels; a teacher of another task is refused."""
-    kind = kind_of(teacher.network)
-    if corpus.task.kind == "regress" or kind == "regress":
-        if teacher.network.config.num_labels != 1 or corpus.task.kind != "regress":
-            raise MismatchError(
-                f"the data asks for {corpus.task}, the teacher gives {teacher.network.config.num_labels} "
-                f"output{'s' if teacher.network.config.num_labels > 1 else ''} ({kind or 'classify'})",
-                "use a teacher of this task, or set --data.task",
-            )
-        return corpus
-    if kind == "multilabel" and corpus.task.kind == "classify":
-        raise MismatchError(
-            "the teacher gives any number of labels per text, the data one class", "set --data.task multilabel"
-        )
-    return relabel(corpus, teacher.labels, ordered=bool(run.data.classes))
-
-
-def _check(objective: Objective, corpus: Corpus, teacher: Model, student: Model | None, run: Run) -> None:
+def _check(objective: Objective, material: Material, student: Model | None, run: Run) -> None:
+    task, teacher = material.task, material.teacher
     every = [objective, *(from_table(stage.objective) for stage in run.stages.values())]
-    for part in (part for towards in every for part in misfits(towards, corpus.task)):
-        raise MismatchError(f"{part} does not serve {corpus.task}", part.remedy)
+    for part in (part for towards in every for part in misfits(towards, task)):
+        raise MismatchError(f"{part} does not serve {task}", part.remedy)
+    if task.of_places and run.student.family == "bilstm":
+        raise KnobError("a bilstm answers about whole texts only", "set --student.family same")
     needed = reduce(or_, map(wants, every))
     if student is not None:
         outputs = student.network.config.num_labels, teacher.network.config.num_labels
@@ -227,13 +227,23 @@ def _check(objective: Objective, corpus: Corpus, teacher: Model, student: Model 
                 f"the student has {outputs[0]} outputs, the teacher {outputs[1]}",
                 "give the student as many labels as the teacher",
             )
-        same = tokenizers_equal(student.tokenizer, teacher.tokenizer)
-        if not same and (run.teach.live or needed & ~PER_TEXT):
-            raise MismatchError(
-                "student and teacher cut text into different tokens, so one batch cannot serve both",
-                "leave --teach.live off: cached answers are per text and fit any tokenizer",
-            )
-    if not corpus.train.labelled.any() and not needed:
+        if not tokenizers_equal(student.tokenizer, teacher.tokenizer):
+            _check_tokens(task, needed, run)
+    if not material.matter.labelled and not needed:
         raise MismatchError(
             "no training row has a label, and the objective asks for nothing else", "add labels, or --recipe hinton"
+        )
+
+
+def _check_tokens(task: Task, needed: Want, run: Run) -> None:
+    """What student and teacher may do when they cut text into different tokens."""
+    if task.of_places:
+        raise MismatchError(
+            "student and teacher cut text into different tokens, so their places in it are not the same",
+            "start from a model with the teacher's tokenizer, or leave out --student-from and shrink the teacher",
+        )
+    if run.teach.live or needed & ~PER_TEXT:
+        raise MismatchError(
+            "student and teacher cut text into different tokens, so one batch cannot serve both",
+            "leave --teach.live off: cached answers are per text and fit any tokenizer",
         )

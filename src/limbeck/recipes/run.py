@@ -16,6 +16,7 @@ from limbeck.core.knob import Settings, knob
 from limbeck.core.task import Kind, Task
 from limbeck.data.augment import AugmentSettings
 from limbeck.data.language import MaskSettings, TextSettings
+from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.settings import DataSettings
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes.recipe import RECIPES, Stage, Table, find, from_table, to_table
@@ -28,6 +29,8 @@ AUTO: dict[Kind, str] = {
     "classify": "hinton",
     "multilabel": "hinton",
     "regress": "logits",
+    "tag": "hinton",
+    "answer": "hinton",
     "mask-fill": "truncated",
     "generate": "truncated",
 }
@@ -37,7 +40,9 @@ class Run(Settings):
     """The main job: a teacher, a file of texts, a smaller student."""
 
     teacher: str = knob(
-        "", "the fine-tuned classifier or language model to make small: a folder or a hub id", short="--teacher"
+        "",
+        "the model to make small, a fine-tuned classifier, tagger or reader or a language model: a folder or a hub id",
+        short="--teacher",
     )
     recipe: str = knob(
         "auto",
@@ -61,6 +66,7 @@ class Run(Settings):
     )
     trust_remote_code: bool = knob(False, "run Python code that comes with a model; only for code you have read")
     data: DataSettings = knob(DataSettings(), "the texts")
+    places: PlaceSettings = knob(PlaceSettings(), "words and answers in texts, for --task tag and answer")
     text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
     mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
     student: Shrink = knob(Shrink(), "the shape of the student")
@@ -80,6 +86,7 @@ class TrainRun(Settings):
     seed: int = knob(0, "seed of the new head, the dropout and the order of the rows", at_least=0, short="--seed")
     trust_remote_code: bool = knob(False, "run Python code that comes with the model; only for code you have read")
     data: DataSettings = knob(DataSettings(), "the texts")
+    places: PlaceSettings = knob(PlaceSettings(), "words and answers in texts, for --task tag and answer")
     text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
     mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
     train: Schedule = knob(Schedule(), "how it is trained")
@@ -125,7 +132,9 @@ def complete(run: Run, task: Task) -> Run:
             for term in [term for term in given if term in stage["objective"] and term not in planned]:
                 stage["objective"][term] = {**stage["objective"][term], **given.pop(term)}
         given = planned | {term: {**planned.get(term, {}), **entry} for term, entry in given.items()}
-        run = Run(**overlay(plan.defaults, said))
+        # Of places no texts are made up: where a word goes, its tag or the answer may go too.
+        defaults = {room: knobs for room, knobs in plan.defaults.items() if room != "augment" or not task.of_places}
+        run = Run(**overlay(defaults, said))
     return run.but(
         recipe=name,
         objective=to_table(from_table(given)),

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
 from transformers import PreTrainedModel
 
 from limbeck.core.want import OF_HEADS
-from limbeck.data.encode import Encoded, encode
+from limbeck.data.corpus import Corpus
 from limbeck.recipes.asked import Asked
-from limbeck.recipes.cell import Cell, TextExam
+from limbeck.recipes.cell import Cell, TaughtExam
 from limbeck.recipes.job import Start, cells, passed, start_from, start_shrunk
 from limbeck.recipes.phases import Plan, plan
 from limbeck.recipes.prepare import Prepared
-from limbeck.students.open import open_encoder, shape_of
+from limbeck.students.open import shape_of
 from limbeck.students.shrink import Shrink
+from limbeck.students.sizes import sizes_of
 
 
 @dataclass(frozen=True)
@@ -24,25 +24,22 @@ class Student:
     ready: Prepared
     start: Start
     plan: Plan
-    dev: Encoded
+    exam: TaughtExam
 
     def taught(self, asked: Asked) -> Student:
-        """With its teacher, and, where the dev split has no labels, with the teacher's answers for them."""
-        return replace(
-            self, plan=self.plan.taught(asked.teacher), dev=_with_labels(self.ready, self.dev, asked.logits["dev"])
-        )
+        """With its teacher, in training and beside it in the exam."""
+        return replace(self, plan=self.plan.taught(asked.teacher), exam=self.exam.beside(asked.beside))
 
     def cells(self) -> list[Cell]:
         ready = self.ready
-        splits = {**ready.for_student, "dev": self.dev}
         return cells(
             ready.run,
             self.start,
             ready.tokenizer,
             ready.task,
             self.plan,
-            splits["train"],
-            TextExam(ready.task, ready.tokenizer, splits),
+            ready.for_student["train"],
+            self.exam,
             labelled=ready.labelled,
         )
 
@@ -50,7 +47,7 @@ class Student:
         """In rows × parameters through which they pass: a training step is three passes."""
         train, small = self.ready.run.train, passed(self.start.network)
         big = passed(self.ready.teacher.network)
-        tests = len(self.dev) * train.epochs * train.evals_per_epoch + len(self.ready.for_student["test"])
+        tests = len(self.exam.dev) * train.epochs * train.evals_per_epoch + len(self.ready.for_student["test"])
         steps = sum(
             phase.schedule.epochs * (3 * small + (big if phase.of_teacher.want & OF_HEADS else 0.0))
             for phase in cell.plan.phases
@@ -64,32 +61,21 @@ def set_up(ready: Prepared) -> Student:
     shape = shape_of(start.network)
     run = ready.run.but(train=ready.run.train.at_width(shape.hidden, ready.task))
     phases = plan(run, ready.objective, shape, shape_of(ready.teacher.network))
-    return Student(replace(ready, run=run), start, phases, ready.for_student["dev"])
+    return Student(replace(ready, run=run), start, phases, ready.exam)
 
 
 def _start(ready: Prepared) -> Start:
     given, shape = ready.student, ready.run.student
-    pairs = bool(ready.corpus.train.pairs)
+    pairs = isinstance(ready.corpus, Corpus) and bool(ready.corpus.train.pairs)
     if given is None:
         return start_shrunk(shape, ready.teacher, pairs)
-    reopened = partial(open_encoder, given.where, ready.task, ready.run.trust_remote_code)
+    reopened = partial(ready.material.form.headed, given.where, ready.task, ready.run.trust_remote_code)
     if not given.where or shape.but(keep="spread", family="same") == Shrink(family="same"):
         return start_from(given, lambda: reopened()[0])
+    shape = shape.sized(sizes_of(given.network.config))
 
     def shrunk() -> PreTrainedModel:
         return shape.build(reopened()[0], given.tokenizer, pairs)[0]
 
     network, inheritance = shape.build(given.network, given.tokenizer, pairs)
     return Start(network, f"Of {given.where}: {inheritance.sentence()}", shrunk)
-
-
-def _with_labels(ready: Prepared, dev: Encoded, teacher: np.ndarray) -> Encoded:
-    """A dev set without labels takes the teacher's answers for them, so that early stopping has something to watch."""
-    if dev.examples.labelled.any():
-        return dev
-    if ready.task.kind == "classify":
-        labels = teacher.argmax(-1)
-    else:
-        labels = (teacher > 0).astype(np.float32) if ready.task.kind == "multilabel" else teacher[:, 0]
-    examples = replace(dev.examples, labels=labels, labelled=np.ones(len(dev), dtype=bool))
-    return encode(examples, ready.tokenizer, ready.run.data.max_length)

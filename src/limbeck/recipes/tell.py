@@ -7,32 +7,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from transformers import PreTrainedModel
 
 from limbeck.core.card import METHODS, card_of
 from limbeck.core.files import explained
 from limbeck.core.objective import Objective, wants
 from limbeck.core.progress import Watcher
-from limbeck.core.record import Arm, Citation, Comparison, Disagreement, Record, SeedResult, Speed
-from limbeck.data.corpus import Examples
-from limbeck.measure.fidelity import disagreements, fidelity
+from limbeck.core.record import Arm, Citation, Comparison, DataCard, Disagreement, Record, SeedResult, Speed
+from limbeck.data.corpus import Corpus
+from limbeck.measure.fidelity import disagreements
 from limbeck.measure.machine import machine
-from limbeck.measure.quality import quality
 from limbeck.measure.settings import MeasureSettings
 from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
 from limbeck.measure.speed import interleaved
-from limbeck.recipes.cell import Outcome
+from limbeck.recipes.cell import Answers, Outcome
 from limbeck.recipes.prepare import Model, Prepared
 from limbeck.recipes.recipe import RECIPES
-from limbeck.students.open import open_classifier, quiet, shape_of
+from limbeck.students.open import quiet, shape_of
+from limbeck.students.saved import open_saved
 
 
 @dataclass(frozen=True)
 class Findings:
     ready: Prepared
-    teacher_logits: np.ndarray  # on the test rows
+    teacher: Answers  # on the test split
     teacher_home: Path
     outcomes: dict[str, list[Outcome]]  # arm → one per seed
     folder: Path
@@ -44,7 +43,7 @@ def tell(found: Findings, watcher: Watcher, stage: str) -> Record:
     speeds: dict[str, Speed] = {}
     if run.measure.speed:
         folders = {"teacher": found.teacher_home} | {name: done[0].model for name, done in found.outcomes.items()}
-        speeds = measure_speed(folders, texts_of(ready.corpus.test), run.measure, run.data.max_length, watcher, stage)
+        speeds = measure_speed(folders, ready.material.matter.texts, run.measure, run.data.max_length, watcher, stage)
     arms = [_teacher_arm(found, speeds.get("teacher"))]
     arms += [_student_arm(found, name, speeds.get(name)) for name in found.outcomes]
     return Record(
@@ -70,10 +69,6 @@ def tell(found: Findings, watcher: Watcher, stage: str) -> Record:
 
 def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def texts_of(examples: Examples) -> list[tuple[str, str]]:
-    return list(zip(examples.texts, examples.pairs or [""] * len(examples), strict=True))
 
 
 def measure_speed(
@@ -113,15 +108,13 @@ def settle(model: Model, home: Path) -> Path:
 
 
 def _teacher_arm(found: Findings, speed: Speed | None) -> Arm:
-    ready = found.ready
-    test = ready.corpus.test
-    scores, per_class = quality(ready.task, found.teacher_logits, test.labels, test.labelled)
+    ready, said = found.ready, found.teacher
     return Arm(
         name="teacher",
         title=f"teacher, {describe(ready.teacher.network)}",
         role="teacher",
         shape=shape_of(ready.teacher.network),
-        runs=[SeedResult(seed=0, quality=scores, per_class=per_class)],
+        runs=[SeedResult(seed=0, quality=said.quality, per_class=list(said.per_class))],
         size=size_of(ready.teacher.network, found.teacher_home),
         speed=speed,
     )
@@ -129,14 +122,7 @@ def _teacher_arm(found: Findings, speed: Speed | None) -> Arm:
 
 def _student_arm(found: Findings, name: str, speed: Speed | None) -> Arm:
     ready, outcomes = found.ready, found.outcomes[name]
-    test = ready.corpus.test
-    network, _ = open_classifier(outcomes[0].model)
-    runs = [
-        outcome.result.but(
-            fidelity=fidelity(ready.task, outcome.logits, found.teacher_logits, test.labels, test.labelled)
-        )
-        for outcome in outcomes
-    ]
+    network, _ = open_saved(outcomes[0].model)
     distilled = name == "distilled"
     return Arm(
         name=name,
@@ -144,7 +130,7 @@ def _student_arm(found: Findings, name: str, speed: Speed | None) -> Arm:
         role="student" if distilled else "baseline",
         objective=str(ready.objective) if distilled else "1 * Labels()",
         shape=shape_of(network),
-        runs=runs,
+        runs=[outcome.result for outcome in outcomes],
         size=size_of(network, outcomes[0].model),
         speed=speed,
     )
@@ -156,7 +142,7 @@ def describe(network: PreTrainedModel) -> str:
 
 
 def _comparisons(found: Findings) -> list[Comparison]:
-    test = found.ready.corpus.test
+    test = found.teacher
     if "plain" not in found.outcomes or not test.labelled.any():
         return []
     a, b = ([outcome.logits for outcome in found.outcomes[name]] for name in ("distilled", "plain"))
@@ -165,16 +151,19 @@ def _comparisons(found: Findings) -> list[Comparison]:
 
 
 def _partings(found: Findings) -> list[Disagreement]:
-    ready, test = found.ready, found.ready.corpus.test
+    """Where student and teacher say different things of a text; of places in texts none are shown."""
+    ready, corpus = found.ready, found.ready.corpus
+    if not isinstance(corpus, Corpus):
+        return []
     best = max(found.outcomes["distilled"], key=lambda outcome: outcome.dev_score)
     return disagreements(
         ready.task,
-        test.texts,
-        test.pairs,
+        corpus.test.texts,
+        corpus.test.pairs,
         best.logits,
-        found.teacher_logits,
-        test.labels,
-        test.labelled,
+        found.teacher.logits,
+        corpus.test.labels,
+        corpus.test.labelled,
         most=ready.run.measure.examples,
     )
 
@@ -187,15 +176,24 @@ def citations(recipe: str, objective: Objective) -> list[Citation]:
     return [Citation(text=str(paper), bibtex=paper.bibtex()) for paper in unique.values()]
 
 
-def _notes(found: Findings) -> list[str]:
-    ready, notes = found.ready, []
-    unlabelled = int((~ready.corpus.train.labelled).sum())
-    if unlabelled:
+def label_notes(card: DataCard) -> list[str]:
+    """What labels were missing for."""
+    train, dev, test = (card.splits[name] for name in ("train", "dev", "test"))
+    notes = []
+    if train.labelled < train.rows:
+        unlabelled = train.rows - train.labelled
         notes.append(f"{unlabelled} training rows have no label; only the teacher's terms learn from them.")
-    if not ready.corpus.dev.labelled.any():
+    if not dev.labelled:
         notes.append("The dev set has no labels: early stopping watched agreement with the teacher.")
-    if not ready.corpus.test.labelled.any():
+    if not test.labelled:
         notes.append("The test set has no labels: only agreement with the teacher could be measured.")
+    return notes
+
+
+def _notes(found: Findings) -> list[str]:
+    ready, notes = found.ready, label_notes(found.ready.corpus.card)
+    if len(ready.extra):
+        notes.append(f"{len(ready.extra):,} texts were made up for the teacher to answer (--augment.kind).")
     if "plain" not in found.outcomes and wants(ready.objective):
         notes.append("No student was trained without the teacher, so what distillation gave is not known.")
     if ready.for_student is not ready.for_teacher and ready.student is not None:

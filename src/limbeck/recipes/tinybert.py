@@ -32,7 +32,7 @@ augmentation and task distillation about 7 each, the general stage 3, attention 
 """
 
 from limbeck.core.objective import Objective
-from limbeck.core.task import Task
+from limbeck.core.task import OF_PLACES, OF_TEXTS, Task
 from limbeck.objectives import LogitRegression, SoftTargets
 from limbeck.objectives.papers import JIAO_2020
 from limbeck.objectives.tinybert import TinyBERT
@@ -52,6 +52,7 @@ TINYBERT = recipe(
         stages=lambda task: {
             "intermediate": Stage(epochs=10.0, decay="constant", objective=to_table(1.0 * TinyBERT()))
         },
+        serves=(*OF_TEXTS, *OF_PLACES),
         defaults={"train": {"epochs": 3.0}, "augment": {"kind": "tinybert"}},
     )
 )

@@ -25,7 +25,6 @@ __all__ = [
     "open_classifier",
     "open_encoder",
     "open_language_model",
-    "open_saved",
     "quiet",
     "shape_of",
     "tokenizer_fingerprint",
@@ -104,19 +103,6 @@ def open_language_model(
     if pairs and not knows_pairs(model):
         raise ModelError(f"{where} knows no sentence pairs", "use a BERT, or leave out --text.pairs")
     return model, tokenizer
-
-
-def open_saved(
-    where: str | Path, *, trust_remote_code: bool = False
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A classifier or a language model, whichever the folder says it is."""
-    with quiet(), _explained(where):
-        saved = (_config(find_folder(where), trust_remote_code).architectures or [""])[0]
-    endings: dict[TokenKind, tuple[str, ...]] = {"mask-fill": ("MaskedLM",), "generate": ("CausalLM", "LMHeadModel")}
-    for kind, ends in endings.items():
-        if saved.endswith(ends):
-            return open_language_model(where, kind, trust_remote_code=trust_remote_code)
-    return open_classifier(where, trust_remote_code=trust_remote_code)
 
 
 def knows_pairs(model: PreTrainedModel) -> bool:
@@ -227,7 +213,7 @@ def name_outputs(config: PretrainedConfig, task: Task) -> None:
     names = task.labels or ("score",)
     config.id2label = dict(enumerate(names))
     config.label2id = {name: number for number, name in enumerate(names)}
-    config.problem_type = task.problem_type
+    config.problem_type = task.problem_type or None
 
 
 def _agree(config: PretrainedConfig, task: Task, where: str | Path) -> None:

@@ -38,15 +38,24 @@ _KNOBS_OF = {
     "bottleneck": ("mobilebert",),
     "feed_forwards": ("mobilebert",),
 }
+_SIZES = ("layers", "heads", "head_size", "hidden", "feed_forward", "groups", "embedding")
+_SMALL_BY_OTHER_MEANS = ("albert", "mobilebert", "bilstm")
+_PARTS = {"auto": 2, "half": 2, "third": 3, "quarter": 4}
+_TINY = {"layers": 4, "hidden": 312, "heads": 12, "feed_forward": 1200}
 _KEEP_REMEDY = "use spread, first, last, every-2 (or another number), or layer numbers like 0,2,5"
 
 
 class Shrink(Settings):
     """The student's sizes. 0 means: as the teacher."""
 
-    layers: int = knob(
-        0, "layers of the student; 0 keeps the teacher's (a run chooses half)", source=_SANH_2019, at_least=0
+    preset: Literal["auto", "half", "third", "quarter", "tiny"] = knob(
+        "auto",
+        "a size by name: half, a third or a quarter of the layers; tiny: 4 layers of 312; auto: the sizes given, else "
+        "half the layers (albert, mobilebert and bilstm are small by other means)",
+        source=f"{_SANH_2019}; tiny: TinyBERT4",
+        short="--student",
     )
+    layers: int = knob(0, "layers of the student; 0 leaves it to the preset", source=_SANH_2019, at_least=0)
     keep: str = knob(
         "spread",
         "which of the teacher's layers: spread (evenly, first and last included), first, last, every-2, or 0,2,5",
@@ -89,8 +98,28 @@ class Shrink(Settings):
     )
 
     def settled(self, family: str) -> Self:
-        """With `auto` decided."""
+        """With the family decided."""
         return self.but(family=family) if self.family == "auto" else self
+
+    def sized(self, teacher: Sizes) -> Self:
+        """With the preset in numbers, where a person left them open."""
+        if self.preset == "auto" and (self._has_sizes or self.family in _SMALL_BY_OTHER_MEANS):
+            return self
+        if self.preset == "tiny":
+            sizes = {name: min(most, getattr(teacher, name)) for name, most in _TINY.items()}
+        else:
+            sizes = {"layers": max(teacher.layers // _PARTS[self.preset], 1)}
+        if clash := [name for name in sizes if getattr(self, name) not in (0, sizes[name])]:
+            raise KnobError(
+                f"--student {self.preset} and knob 'student.{clash[0]}' both say how large the student is",
+                "leave one of them out",
+            )
+        return self.but(**sizes)
+
+    @property
+    def _has_sizes(self) -> bool:
+        named = self.keep not in ("spread", "first", "last")  # it says itself how many layers
+        return named or any(getattr(self, name) for name in _SIZES)
 
     def sizes(self, teacher: Sizes) -> Sizes:
         """The student's sizes, or a KnobError that says which knob does not fit."""

@@ -39,8 +39,8 @@ from limbeck.core.task import Task
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import Ask
 from limbeck.data.bucket import Buckets
-from limbeck.data.encode import Encoded, to_batch
-from limbeck.data.tokens import Tokens, token_batch
+from limbeck.data.encode import to_batch
+from limbeck.data.rows import Dataset
 from limbeck.objectives.loss import loss
 from limbeck.students.open import quiet, shape_of
 from limbeck.train.bridges import bridges_of
@@ -62,8 +62,8 @@ class Distiller(Trainer):
         teacher: Teacher,
         task: Task,
         schedule: Schedule,
-        train: Encoded | Tokens,
-        dev: Encoded | Tokens,
+        train: Dataset,
+        dev: Dataset,
         collate: Callable[[list[dict[str, Any]]], dict[str, Tensor]],
         folder: Path,
         seed: int,
@@ -123,7 +123,7 @@ class Distiller(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | None = None,
     ) -> Any:
-        batch = (token_batch if self.task.of_tokens else to_batch)(inputs, self.task)
+        batch = to_batch(inputs, self.task)
         shown = show(model, batch, self._ask, self.task.vocabulary)
         shown = replace(shown, bridges=bridges_of(getattr(model, "module", model)))
         rows: dict[Rows, Tensor] | None = None
@@ -143,7 +143,7 @@ class Distiller(Trainer):
         counts = [
             (
                 int(batch["labelled"].sum()),
-                int(batch["asked"].sum()) if "asked" in batch else len(batch["labelled"]),
+                int(batch["asked"].sum()) if self.task.of_tokens else len(batch["labelled"]),
                 int(batch["attention_mask"].sum()) if "attention_mask" in batch else 0,
                 len(batch["uids"]),
             )

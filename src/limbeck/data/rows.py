@@ -1,0 +1,47 @@
+"""What rows are to those who train on them and ask about them, be they texts, blocks of text or windows of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from limbeck.core.task import Task
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+
+class Dataset(Protocol):
+    """Map-style, as torch has it."""
+
+    lengths: list[int]  # in tokens
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+
+
+class Split(Dataset, Protocol):
+    """Rows of texts or of windows, each under a name of its own."""
+
+    truncated: int  # texts that were cut
+
+    @property
+    def uids(self) -> np.ndarray: ...
+
+    @property
+    def labels(self) -> np.ndarray: ...
+
+    @property
+    def labelled(self) -> np.ndarray: ...
+
+    def take(self, indices: Sequence[int] | np.ndarray) -> Self: ...
+
+
+class Collate(Protocol):
+    """Rows become one padded batch of tensors."""
+
+    task: Task
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]: ...

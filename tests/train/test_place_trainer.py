@@ -1,0 +1,79 @@
+"""Training on places: the loss of a step is over its rows, however it is split and whatever is padded."""
+
+import pytest
+import torch
+
+from limbeck.core.show import show
+from limbeck.data.encode import to_batch
+from limbeck.data.place_corpus import load_places
+from limbeck.data.place_settings import PlaceSettings
+from limbeck.data.settings import DataSettings
+from limbeck.objectives import Labels, SoftTargets
+from limbeck.objectives.loss import loss
+from limbeck.recipes.place_exam import PlaceExam
+from limbeck.teachers.live import LiveTeacher
+from limbeck.train.schedule import Schedule
+from limbeck.train.trainer import Distiller
+from tiny import make_tokenizer
+from tiny_places import TAGS, make_questions, make_reader, make_sentences, make_tagger
+
+MAKE = {"tag": (make_tagger, make_sentences), "answer": (make_reader, make_questions)}
+
+
+def trained(kind, folder, batch_size, accumulate):
+    """The weights after one step over 12 rows of very different length, some without a label."""
+    make, rows = MAKE[kind][0], MAKE[kind][1](12, seed=3)
+    for row in rows[:5]:
+        row["tags" if kind == "tag" else "answers"] = None
+    splits = {"train": rows, "dev": rows, "test": rows}
+    known = TAGS if kind == "tag" else ()
+    corpus = load_places(DataSettings(), PlaceSettings(), kind, make_tokenizer(), splits, known_labels=known)
+    exam = PlaceExam(corpus, make_tokenizer(), PlaceSettings())
+    how = {"batch_size": batch_size, "accumulate": accumulate, "epochs": 1.0, "warmup": 0.0, "evals_per_epoch": 1}
+    model = make(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    trainer = Distiller(
+        model,
+        objective=0.3 * Labels() + 0.7 * SoftTargets(),
+        teacher=LiveTeacher(make(seed=7)),
+        task=corpus.task,
+        # plain descent: an optimiser that divides by the gradient's size would hide a wrong one
+        schedule=Schedule(learning_rate=1e-2, max_grad_norm=0.0, weight_decay=0.0, bucket=False, **how),
+        train=corpus.train,
+        dev=exam.dev,
+        collate=exam.collate,
+        folder=folder,
+        seed=0,
+        **exam.watched(),
+    )
+    trainer.optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    trainer.train()
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}, trainer
+
+
+@pytest.mark.parametrize("kind", ["tag", "answer"])
+@pytest.mark.parametrize(("batch_size", "accumulate"), [(4, 3), (1, 12)])
+def test_micro_batches_make_the_step_of_one_large_batch(kind, batch_size, accumulate, tmp_path):
+    whole, _ = trained(kind, tmp_path / "whole", 12, 1)
+    parts, trainer = trained(kind, tmp_path / "parts", batch_size, accumulate)
+    assert trainer.state.global_step == 1
+    start = MAKE[kind][0](hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).state_dict()
+    moved = {name: whole[name] - start[name] for name in whole}
+    assert max(change.abs().max() for change in moved.values()) > 1e-4
+    for name, change in moved.items():
+        assert torch.allclose(parts[name] - start[name], change, atol=2e-7, rtol=1e-3), name
+
+
+@pytest.mark.parametrize("kind", ["tag", "answer"])
+def test_the_loss_is_the_mean_over_the_rows(kind, tmp_path):
+    _, trainer = trained(kind, tmp_path, 12, 1)
+    rows, make = trainer.train_dataset, MAKE[kind][0]
+    batch = to_batch(trainer.data_collator([rows[row] for row in range(len(rows))]), trainer.task)
+    shown = show(make(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), batch)
+    expected, _ = loss(trainer.objective, shown, trainer.teacher.answer(batch), batch)
+    assert trainer.curve()[0].loss == pytest.approx(expected.item(), abs=1e-4)
+    assert len(batch.counted) == len(batch.labels) == (24 if kind == "answer" else int(batch.asked.sum()))
+
+
+def test_dev_figures_come_from_the_exam(tmp_path):
+    _, trainer = trained("answer", tmp_path, 4, 1)
+    assert {"f1", "exact_match", "loss"} <= trainer.curve()[-1].dev.keys()
