@@ -19,13 +19,16 @@ from limbeck.core.card import METHODS
 from limbeck.core.files import write_text
 from limbeck.core.knob import Settings
 from limbeck.core.record import Record
+from limbeck.core.task import Task
 from limbeck.recipes import RECIPES
+from limbeck.recipes.compare_run import CompareRun
+from limbeck.recipes.recipe import Recipe, from_table
 from limbeck.recipes.run import CacheRun, Run, TrainRun
 from limbeck.report.card import markdown_table
 
 HOME = Path(__file__).resolve().parent.parent
 RESULTS = HOME / "benchmarks" / "results"
-VERBS: dict[str, type[Settings]] = {"distill": Run, "train": TrainRun, "cache": CacheRun}
+VERBS: dict[str, type[Settings]] = {"distill": Run, "compare": CompareRun, "train": TrainRun, "cache": CacheRun}
 TRUNCATED = "imdb_words"  # the Record of docs/truncated.md
 OF_WORDS = ("cached_words", "chunked", "store")  # benchmarks with a table of their own
 DEFAULT = "tail-50"  # of many students, the one whose comparisons the README tells
@@ -37,20 +40,40 @@ def methods_page() -> str:
     lines = ["# Methods", "", "Made from the code; `limbeck methods NAME` shows the same.", "", "## Recipes", ""]
     lines += ["| recipe | what it does | paper |", "|---|---|---|"]
     lines += [f"| `{r.name}` | {r.summary} | [{r.paper.key}]({r.paper.url}) |" for r in RECIPES.values()]
+    for file in dict.fromkeys(plan.text for plan in RECIPES.values()):  # some files hold two
+        plans = [plan for plan in RECIPES.values() if plan.text == file]
+        lines += ["", f"### {', '.join(plan.name for plan in plans)}", "", _prose(file), ""]
+        for plan in plans:
+            lines += [*_stages(plan), ""]
+    lines += ["", "## Objectives"]
     for card in METHODS.values():
         lines += [
             "",
-            f"## {card.name}",
+            f"### {card.name}",
             "",
             f"`{card.cls.__name__}` in Python.",
             "",
-            card.text,
+            _prose(card.text),
             "",
             str(card.paper),
             "",
         ]
         lines += knob_table(card.cls, f"objective.{card.name}.")
     return "\n".join(lines) + "\n"
+
+
+def _prose(text: str) -> str:
+    """A name in <angles> would be taken for a tag."""
+    return text.replace("<", "&lt;")
+
+
+def _stages(plan: Recipe) -> list[str]:
+    task = Task(kind=plan.serves[0], labels=("0", "1"))
+    stages = {name: str(from_table(stage.objective)) for name, stage in plan.stages(task).items()}
+    lines = [f"`--recipe {plan.name}`, for --task {', '.join(plan.serves)}:", ""]
+    lines += [f"- {name}: `{objective}`" for name, objective in {**stages, "main": str(plan.objective(task))}.items()]
+    knobs = [f"`{room}.{name} = {value}`" for room, table in plan.defaults.items() for name, value in table.items()]
+    return [*lines, *([f"- sets {', '.join(knobs)}"] if knobs else [])]
 
 
 def knobs_page() -> str:
