@@ -221,7 +221,7 @@ def test_a_lower_perplexity_is_a_gain():
     assert found.difference == pytest.approx(rows[0] - rows[1])
     assert found.low <= found.difference <= found.high < 0
     assert found.sentence.startswith("Distillation helped")
-    assert f"−{abs(found.difference):.3f} in perplexity" in found.sentence
+    assert f"−{abs(found.difference):.2f} in perplexity" in found.sentence
     assert "2 seeds, 80 test blocks" in found.sentence
     mirrored = compared(worse, better)
     assert mirrored.sentence.startswith("Distillation hurt")

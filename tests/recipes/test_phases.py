@@ -191,3 +191,9 @@ def test_a_student_is_cut_from_another_model_than_its_teacher(tmp_path):
     other = make_classifier(seed=9).bert.encoder.layer[0].output.dense.weight
     assert torch.allclose(result.student.bert.encoder.layer[0].output.dense.weight, other, atol=1e-5)
     assert len(result.student.bert.encoder.layer) == 2
+
+
+def test_a_shape_from_python_leaves_the_rest_to_the_recipe(tmp_path):
+    run = distilled(tmp_path / "run", recipe="pkd-skip", **QUICK)
+    assert run.record.knobs["student"]["keep"] == "first"
+    assert run.record.knobs["student"]["hidden"] == 16

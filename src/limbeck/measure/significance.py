@@ -142,7 +142,8 @@ def _sentence(found: Comparison, metric: Metric, what: str) -> str:
 def _signed(found: Comparison, points: bool) -> list[str]:
     """Difference, low and high with their signs; with more digits where an end beside 0 would read as 0."""
     values = [100 * value if points else value for value in (found.difference, found.low, found.high)]
-    digits = 1 if points else 3
+    largest = int(max(map(abs, values)))
+    digits = 1 if points else max(3 - len(str(largest)) * (largest > 0), 0)  # three that count
     while digits < 6 and found.low * found.high > 0 and not all(round(value, digits) for value in values):
         digits += 1
     return [f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "−") for value in values]

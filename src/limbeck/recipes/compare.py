@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, TrainerCallback
+from transformers import TrainerCallback
 
 from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.files import write_text
@@ -23,8 +22,8 @@ from limbeck.recipes.cell import Cell, Outcome, train_cell
 from limbeck.recipes.compare_budget import within
 from limbeck.recipes.compare_lanes import Lane, lanes
 from limbeck.recipes.compare_run import CompareRun, columns, spelled, write_compare
-from limbeck.recipes.distill import _given
 from limbeck.recipes.folder import PRINTS_FILE, RECORD_FILE, RUN_FILE, agree, claimed
+from limbeck.recipes.given import AnyModel, Given, given
 from limbeck.recipes.job import ASKING, MEASURING, passed, timing_cost
 from limbeck.recipes.prepare import Material, Model, check_recipe, gather, prepare, serves
 from limbeck.recipes.run import Run, complete
@@ -48,10 +47,10 @@ class Compared:
 
 
 def compare(
-    teacher: str | Path | PreTrainedModel | Model = "",
+    teacher: AnyModel = "",
     data: object = None,
     recipes: str | Sequence[str] = "",
-    student: Shrink | str | Path | PreTrainedModel | Model | None = None,
+    student: Shrink | AnyModel | None = None,
     *,
     out: str | Path = "",
     tokenizer: Any = None,
@@ -70,27 +69,11 @@ def compare(
     A column that is refused or fails is told of, and the others go on; with `resume` it is tried again.
     """
     run = run or CompareRun(**knobs, data=dict(reading or {}))
-    given: dict[str, Any] = {"out": str(out)} if out else {}
-    if recipes:
-        given["recipes"] = recipes if isinstance(recipes, str) else ",".join(recipes)
-    taught, where = _given(teacher, tokenizer)
-    given |= {"teacher": where} if where else {}
-    started: Model | None = None
-    if isinstance(student, Shrink):
-        given["student"] = student.model_dump(exclude_unset=True)
-    elif student is not None:
-        started, where = _given(student, tokenizer)
-        given |= {"student_from": where} if where else {}
-    if isinstance(data, str | Path):
-        given["data"] = run.data.but(train=str(data)).model_dump(exclude_unset=True)
-        data = None
-    run = run.but(**given)
-    check(run)
-    if not run.out:
-        run = run.but(out=tempfile.mkdtemp(prefix="limbeck-"))
-    with claimed(run.out, resume=resume) as folder:
-        said = command or " ".join(sys.argv)
-        return _compare(run, folder, data, taught, started, callbacks, watcher or Silent(), said)
+    named = {"recipes": recipes if isinstance(recipes, str) else ",".join(recipes)} if recipes else {}
+    found = given(run, teacher, data, student, out, tokenizer, **named)
+    check(found.run)
+    with claimed(found.run.out, resume=resume) as folder:
+        return _compare(found, folder, callbacks, watcher or Silent(), command or " ".join(sys.argv))
 
 
 def check(run: CompareRun) -> None:
@@ -106,21 +89,15 @@ def check(run: CompareRun) -> None:
 
 
 def _compare(
-    run: CompareRun,
-    folder: Path,
-    data: object,
-    taught: Model | None,
-    started: Model | None,
-    callbacks: Sequence[TrainerCallback],
-    watcher: Watcher,
-    command: str,
+    asked_for: Given[CompareRun], folder: Path, callbacks: Sequence[TrainerCallback], watcher: Watcher, command: str
 ) -> Compared:
+    run = asked_for.run
     if run.train.threads:
         torch.set_num_threads(run.train.threads)
-    material = gather(run, watcher, data=data, teacher=taught)
-    asked_for = columns(run)
-    students, failed = _set_up(asked_for, material, watcher, started)
-    whole = {name: _whole(column, material.task) for name, column in asked_for.items()}
+    material = gather(run, watcher, data=asked_for.data, teacher=asked_for.teacher)
+    runs = columns(run)
+    students, failed = _set_up(runs, material, watcher, asked_for.student)
+    whole = {name: _whole(column, material.task) for name, column in runs.items()}
     run = spelled(run, whole | {name: student.ready.run for name, student in students.items()})
     _begin(folder, run, _prints(material, students))
     watcher.plan(_stages(run, material, lanes(students)))

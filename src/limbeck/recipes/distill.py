@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, TrainerCallback
+from transformers import TrainerCallback
 
-from limbeck.core.errors import KnobError
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.task import OF_TOKENS
 from limbeck.recipes.asked import ask
 from limbeck.recipes.cell import Outcome, train_cell
 from limbeck.recipes.folder import agree, claimed
+from limbeck.recipes.given import AnyModel, Given, given
 from limbeck.recipes.job import ASKING, MEASURING, Result, finish, passed, timing_cost
 from limbeck.recipes.language import distill_words
-from limbeck.recipes.prepare import Model, check_recipe, gather, prepare
+from limbeck.recipes.prepare import check_recipe, gather, prepare
 from limbeck.recipes.recipe import to_table
 from limbeck.recipes.run import CUSTOM, Run
 from limbeck.recipes.student import Student, set_up
@@ -30,9 +29,9 @@ from limbeck.students.shrink import Shrink
 
 
 def distill(
-    teacher: str | Path | PreTrainedModel | Model = "",
+    teacher: AnyModel = "",
     data: object = None,
-    student: Shrink | str | Path | PreTrainedModel | Model | None = None,
+    student: Shrink | AnyModel | None = None,
     objective: Objective | None = None,
     *,
     out: str | Path = "",
@@ -52,62 +51,24 @@ def distill(
     of the table `data`, as in `reading={"text_column": "body"}`; further knobs are as in a run file:
     `distill(…, seeds=3, train={"epochs": 5})`. Without `out` everything goes to a new temporary folder.
     """
+    own = {} if objective is None else {"recipe": CUSTOM, "objective": to_table(objective)}
     run = run or Run(**knobs, data=dict(reading or {}))
-    given: dict[str, Any] = {"out": str(out)} if out else {}
-    taught, where = _given(teacher, tokenizer)
-    started: Model | None = None
-    if where:
-        given["teacher"] = where
-    if isinstance(student, Shrink):
-        given["student"] = student.model_dump()
-    elif student is not None:
-        started, where = _given(student, tokenizer)
-        given |= {"student_from": where} if where else {}
-    if objective is not None:
-        given |= {"recipe": CUSTOM, "objective": to_table(objective)}
-    if isinstance(data, str | Path):
-        given["data"] = run.data.but(train=str(data)).model_dump()
-        data = None
-    run = run.but(**given)
-    if not run.out:
-        run = run.but(out=tempfile.mkdtemp(prefix="limbeck-"))
-    with claimed(run.out, resume=resume) as folder:
-        job = distill_words if run.data.task in OF_TOKENS else _distill
-        return job(run, folder, data, taught, started, callbacks, watcher or Silent(), command or " ".join(sys.argv))
-
-
-def _given(model: Any, tokenizer: Any) -> tuple[Model | None, str]:
-    """A model in hand, or the place of one."""
-    if isinstance(model, str | Path):
-        return None, str(model)
-    if not isinstance(model, Model | PreTrainedModel):
-        raise KnobError(
-            f"a {type(model).__name__} is not a model",
-            "give a folder, a hub id, a model of transformers, or, for the student, a Shrink: Shrink(layers=3)",
-        )
-    given = model if isinstance(model, Model) else Model(model, tokenizer)
-    if given.tokenizer is None:
-        raise KnobError(
-            f"the {type(given.network).__name__} came without its tokenizer", "give it too, as in tokenizer=tokenizer"
-        )
-    return given, ""
+    found = given(run, teacher, data, student, out, tokenizer, **own)
+    with claimed(found.run.out, resume=resume) as folder:
+        job = distill_words if found.run.data.task in OF_TOKENS else _distill
+        said = command or " ".join(sys.argv)
+        return job(found, folder, callbacks, watcher or Silent(), said)
 
 
 def _distill(
-    run: Run,
-    folder: Path,
-    data: object,
-    taught: Model | None,
-    started: Model | None,
-    callbacks: Sequence[TrainerCallback],
-    watcher: Watcher,
-    command: str,
+    asked_for: Given[Run], folder: Path, callbacks: Sequence[TrainerCallback], watcher: Watcher, command: str
 ) -> Result:
+    run = asked_for.run
     if run.train.threads:
         torch.set_num_threads(run.train.threads)
     check_recipe(run)
-    material = gather(run, watcher, data=data, teacher=taught)
-    ready = prepare(run, material, watcher, started)
+    material = gather(run, watcher, data=asked_for.data, teacher=asked_for.teacher)
+    ready = prepare(run, material, watcher, asked_for.student)
     student = set_up(ready)
     agree(folder, student.ready.run, ready.fingerprints)
     watcher.say(student.start.origin)

@@ -22,6 +22,7 @@ from limbeck.data.language_corpus import load_language
 from limbeck.objectives import DrawnTargets, NextSentence, Truncated
 from limbeck.recipes.cell import Cell, Outcome, train_cell
 from limbeck.recipes.folder import agree
+from limbeck.recipes.given import Given
 from limbeck.recipes.job import (
     ASKING,
     MEASURING,
@@ -71,18 +72,12 @@ class Ready:
 
 
 def distill_words(
-    run: Run,
-    folder: Path,
-    data: object,
-    taught: Model | None,
-    started: Model | None,
-    callbacks: Sequence[TrainerCallback],
-    watcher: Watcher,
-    command: str,
+    asked_for: Given[Run], folder: Path, callbacks: Sequence[TrainerCallback], watcher: Watcher, command: str
 ) -> Result:
+    run = asked_for.run
     if run.train.threads:
         torch.set_num_threads(run.train.threads)
-    ready = _prepare(run, folder, data, taught, started, watcher)
+    ready = _prepare(run, folder, asked_for.data, asked_for.teacher, asked_for.student, watcher)
     agree(folder, ready.run, ready.fingerprints)
     for note in ready.notes:
         watcher.say(note)
