@@ -21,8 +21,8 @@ def compare(
     limbeck compare --teacher DIR --data train.tsv --recipes finetune,hinton --seeds 5 --out runs/compare
 
     Every student is also trained without a teacher, unless a column is that already. What differs between columns
-    stands in a run file: a table [each.NAME] with a recipe, and tables like [each.NAME.student]
-    with knobs. In brackets: the default.
+    stands in a run file, in a table each.NAME with a recipe and tables like each.NAME.student with
+    knobs; --print shows one. In brackets: the default.
     """
     run = CompareRun(**gather(run_file, knobs or {}, resume))
     if print_:
