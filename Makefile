@@ -37,8 +37,8 @@ wheel: setup  ## build the package into dist/
 	$(BIN)/python -m build --wheel
 
 benchmarks: setup  ## every benchmark, one after the other; some hours on two idle cores
-	for name in startup cached_epoch hidden_cache textbrewer rotten_tomatoes sst2 \
-	  store chunked cached_words imdb_words wikitext_words; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in startup cached_epoch hidden_cache tap augment textbrewer rotten_tomatoes sst2 \
+	  store chunked cached_words imdb_words wikitext_words encoders; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python docs/make.py
 
 docs: setup  ## the pages that follow from the code and the Records
