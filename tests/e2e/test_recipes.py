@@ -93,3 +93,18 @@ def test_a_student_without_layers_is_refused_what_looks_at_layers(teacher, texts
     assert said.code == 2
     assert "bilstm" in said.err
     assert "→" in said.err
+
+
+@pytest.mark.parametrize("flags", [("--recipe", "bilstm", "--augment.copies", 1), ("--student.groups", 1)], ids=str)
+def test_a_student_of_our_own_is_timed_and_benched(flags, teacher, texts, tmp_path):
+    """It is opened in a process of its own, where nothing has made it known yet."""
+    brief = ("--measure.repeats", 1, "--measure.rounds", 5)
+    out = tmp_path / "run"
+    said = limbeck(
+        "distill", "--teacher", teacher, "--data", texts, "--out", out, *flags, *brief,
+        "--epochs", 1, "--measure.bootstrap", 200, "--no-baseline",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    assert Record.load(out).arm("distilled").speed.p50_ms > 0
+    said = limbeck("eval", out / "student", "--data", texts, "--teacher", teacher)
+    assert said.code == 0, said.err

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from limbeck.measure.memory import peak_rss
@@ -55,12 +56,16 @@ def _load(folder: str, threads: int, max_length: int) -> Answer:
     import torch
     import transformers
 
+    from limbeck.students.families import register_if_ours
+
+    register_if_ours(Path(folder))
     torch.set_num_threads(threads)
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     saved = (transformers.AutoConfig.from_pretrained(folder).architectures or [""])[0]
-    architecture: Any = getattr(transformers, saved, transformers.AutoModelForSequenceClassification)
+    task = saved[saved.find("For") :] if "For" in saved else "ForSequenceClassification"
+    architecture: Any = getattr(transformers, saved, None) or getattr(transformers, f"AutoModel{task}")
     model: Any = architecture.from_pretrained(folder, dtype=torch.float32).eval()
     length = min(max_length, tokenizer.model_max_length)
 

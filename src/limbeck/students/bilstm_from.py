@@ -2,12 +2,11 @@
 
 The paper reads words by word2vec; here the teacher's word pieces and its table of them stand in. Where the table is
 wider than asked, both channels start from its principal components; else they are copies.
-
-Importing this file makes the architecture known to transformers' Auto classes.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,11 +24,15 @@ EMBEDDING, HIDDEN, FEED_FORWARD = 300, 150, 200  # Tang et al. 2019
 _TABLES = ("reader.static.weight", "reader.tuned.weight")
 _OUTSIDE = ("cls_token_id", "sep_token_id", "pad_token_id", "bos_token_id", "eos_token_id")
 
-AutoConfig.register(BiLSTMConfig.model_type, BiLSTMConfig, exist_ok=True)
-AutoModelForSequenceClassification.register(BiLSTMConfig, BiLSTMForSequenceClassification, exist_ok=True)
-# So that save_pretrained copies the file beside the weights.
-BiLSTMConfig.register_for_auto_class()
-BiLSTMForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")
+
+@cache
+def register() -> None:
+    """Makes the Auto classes of transformers know it."""
+    AutoConfig.register(BiLSTMConfig.model_type, BiLSTMConfig, exist_ok=True)
+    AutoModelForSequenceClassification.register(BiLSTMConfig, BiLSTMForSequenceClassification, exist_ok=True)
+    # So that save_pretrained copies the file beside the weights.
+    BiLSTMConfig.register_for_auto_class()
+    BiLSTMForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")
 
 
 @torch.no_grad()
@@ -45,6 +48,7 @@ def to_bilstm(
     """An untrained BiLSTM in eval mode. 0 means: the paper's size, or the teacher's embeddings where they are narrower.
 
     `hidden` is of each direction. The LSTM and the layers after it are fresh from torch's current seed."""
+    register()
     table = teacher.get_input_embeddings().weight.detach()
     width = embedding or min(EMBEDDING, table.shape[1])
     if width > table.shape[1]:

@@ -11,9 +11,10 @@ PREFIX = "limbeck-shared-"
 
 def register() -> None:
     """From now on AutoModel….from_pretrained opens them like any other. Twice is as good as once."""
-    from limbeck.students.shared import register as register_shared
+    from limbeck.students import bilstm_from, shared
 
-    register_shared()
+    bilstm_from.register()
+    shared.register()
 
 
 def register_if_ours(folder: Path) -> None:
