@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from encoders_page import KNOBS, SETS, order
+from encoders_page import page as encoders_page
 from truncated_page import page as truncated_page
 from truncated_page import picture as truncated_picture
 from truncated_page import told
@@ -117,6 +119,8 @@ def measured(record: Record) -> str:
     """The arms and what their comparison says; of many comparisons those of the default, by the main metric."""
     default = [c for c in record.comparisons if c.better == DEFAULT and c.metric == record.metric]
     sentences = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
+    if record.kind == "compare":
+        return f"{markdown_table([record])}\n\n{order(record)}\n".replace("\n\n\n", "\n")
     more = (
         "\n\nAll of it, with a picture: [docs/truncated.md](docs/truncated.md).\n" if record.name == TRUNCATED else "\n"
     )
@@ -159,10 +163,17 @@ def readme() -> str:
 def pages() -> dict[Path, str]:
     docs = HOME / "docs"
     made = {docs / "methods.md": methods_page(), docs / "knobs.md": knobs_page(), HOME / "README.md": readme()}
+    if compared := {name: r for name in (*SETS, *KNOBS) if (r := _kept(f"encoders_{name}"))}:
+        made[docs / "encoders.md"] = encoders_page(compared)
     if (path := RESULTS / f"{TRUNCATED}.json").exists():
         record = Record.load(path)
         made |= {docs / "truncated.md": truncated_page(record), docs / "truncated.svg": truncated_picture(record)}
     return made
+
+
+def _kept(name: str) -> Record | None:
+    path = RESULTS / f"{name}.json"
+    return Record.load(path) if path.exists() else None
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from limbeck.core.task import Task
 from limbeck.data.blocks import Blocks
 from limbeck.data.bucket import Buckets
+from limbeck.data.encode import to_batch
 from limbeck.data.language import MaskSettings
 from limbeck.data.masking import Masker
 from limbeck.data.next_sentence import pairs
@@ -20,7 +21,6 @@ from limbeck.data.tokens import (
     TokenCollator,
     Tokens,
     asked_counts,
-    token_batch,
     token_batches,
     uids_of,
 )
@@ -242,7 +242,7 @@ def test_pairs_carry_their_segments_and_whether_they_follow() -> None:
     blocks = pairs(documents, 32, CLS, SEP, seed=0)
     data = make_masked(blocks)
     tensors = TokenCollator(PAD, FILL)([data[index] for index in range(len(data))])
-    batch = token_batch(tensors, FILL)
+    batch = to_batch(tensors, FILL)
     assert batch.follows.tolist() == blocks.follows.tolist()
     assert set(batch.follows.tolist()) == {0, 1}
     assert set(batch.inputs) == {"input_ids", "attention_mask", "token_type_ids"}

@@ -12,7 +12,7 @@ from tiny import make_classifier, make_rows, make_tokenizer, write_csv
 
 OF_TEXTS = [name for name, plan in RECIPES.items() if "classify" in plan.serves]
 QUICK = ("--epochs", 1, "--learning-rate", 1e-3, "--measure.no-speed", "--measure.bootstrap", 200, "--no-baseline")
-SHORT = {name: [f"--stages.{stage}.epochs" for stage in plan.stages(None)] for name, plan in RECIPES.items()}
+SHORT = {name: [f"--stages.{stage}.epochs" for stage in RECIPES[name].stages(None)] for name in OF_TEXTS}
 
 
 @pytest.fixture(scope="module")

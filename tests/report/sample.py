@@ -20,6 +20,7 @@ from sample_parts import (
     speed,
 )
 from sample_words import every_words
+from sample_writers import every_writer
 
 from limbeck.core.record import Arm, Comparison, DataCard, Disagreement, Fidelity, Record, SeedResult
 from limbeck.core.task import Task
@@ -217,4 +218,5 @@ def every() -> dict[str, Record]:
         "compare": comparison(),
         "compare, one seed": comparison(1, COLUMNS[2:6]),
         **every_words(),
+        **every_writer(),
     }

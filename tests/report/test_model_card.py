@@ -26,7 +26,7 @@ def test_front_matter_is_yaml(any_record: Record) -> None:
     card = model_card(any_record, 'me/"odd": name')
     front = yaml.safe_load(card.split("---\n")[1])
     assert front["library_name"] == "transformers"
-    pipelines = {"mask-fill": "fill-mask", "generate": "text-generation"}
+    pipelines = {"mask-fill": "fill-mask", "generate": "text-generation", "translate": "translation"}
     assert front["pipeline_tag"] == pipelines.get(any_record.task.kind, "text-classification")
     assert front["tags"][0] == "limbeck"
     assert ("distillation" in front["tags"]) == (any_record.kind == "distill")

@@ -187,7 +187,7 @@ def test_the_snippet_fills_a_mask(tmp_path) -> None:
     shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     make_tokenizer().save_pretrained(tmp_path)
     BertForMaskedLM(BertConfig(vocab_size=len(VOCABULARY), **shape)).save_pretrained(tmp_path)
-    assert len(_run_snippet(words.words(), tmp_path).splitlines()) == 5
+    assert len(run_snippet(words.words(), tmp_path).splitlines()) == 5
 
 
 def test_the_snippet_writes_on(tmp_path) -> None:
@@ -197,10 +197,10 @@ def test_the_snippet_writes_on(tmp_path) -> None:
     ends = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
     shape = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 128}
     GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **shape, **ends)).save_pretrained(tmp_path)
-    assert _run_snippet(words.trained_words(), tmp_path).startswith("The start of a text")
+    assert run_snippet(words.trained_words(), tmp_path).startswith("The start of a text")
 
 
-def _run_snippet(record: Record, folder) -> str:
+def run_snippet(record: Record, folder) -> str:
     """What the card's own code prints for a model that is really there."""
     code = model_card(record, str(folder)).split("```python\n")[1].split("```")[0]
     printed = io.StringIO()

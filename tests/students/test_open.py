@@ -63,6 +63,7 @@ def test_a_classifier_opens_as_it_was_saved_and_quietly(folder: Path, capfd: pyt
         "hidden": 32,
         "heads": 4,
         "feed_forward": 64,
+        "decoder_layers": 0,
     }
 
 

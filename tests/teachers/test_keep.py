@@ -13,7 +13,8 @@ from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Projection, Trace
 from limbeck.core.want import Ask, Want
 from limbeck.data.bucket import Buckets
-from limbeck.data.tokens import token_batch, token_batches, uids_of
+from limbeck.data.encode import to_batch
+from limbeck.data.tokens import token_batches, uids_of
 from limbeck.math.truncated import top_of
 from limbeck.objectives import DrawnTargets, Language, Truncated
 from limbeck.objectives.loss import loss
@@ -100,7 +101,7 @@ def test_draws_belong_to_the_question(teacher, words, monkeypatch):
 
     def drawn(rows, size):
         monkeypatch.setattr(module, "chunk_size", lambda vocabulary: size)
-        batch = token_batch(collator([dataset[row] for row in rows]), words.task)
+        batch = to_batch(collator([dataset[row] for row in rows]), words.task)
         found = kept_of(teacher.answer(batch).tokens, DRAWN, batch)
         counts = batch.asked.sum(1).tolist()
         assert found.weights.sum(-1) == pytest.approx(1, abs=1e-6)
@@ -182,7 +183,7 @@ def test_live_and_cached_losses_and_gradients_agree(tmp_path, teacher, words, fo
     first = list(sampler)[:12]
     sampler.set_epoch(1)
     for rows in (first, list(sampler)[24:36]):
-        batch = token_batch(words.collator([train[row] for row in rows]), words.task)
+        batch = to_batch(words.collator([train[row] for row in rows]), words.task)
         found = {}
         for name, asked in (("live", teacher), ("kept", kept), ("bypassed", Bypassed(teacher, about))):
             student.zero_grad()
@@ -205,7 +206,7 @@ def test_kept_draws_give_one_loss_in_any_company(tmp_path, teacher, words):
     kept, objective = StoreTeacher(open_store(tmp_path)), 1.0 * DrawnTargets(temperature=2.0)
 
     def total(rows):
-        batch = token_batch(words.collator([train[row] for row in rows]), words.task)
+        batch = to_batch(words.collator([train[row] for row in rows]), words.task)
         return loss(objective, show(student, batch), kept.answer(batch), batch)[0].item() * int(batch.asked.sum())
 
     rows = list(range(10))

@@ -34,6 +34,9 @@ def distill(
     A language model, from its kept answers or live:
     limbeck distill --task mask-fill --teacher DIR --cache cache/ --data corpus.txt --out runs/small
 
+    A translator, by what it writes:
+    limbeck distill --task translate --teacher DIR --data train.en --target train.de --out runs/small
+
     Every knob is a flag and a line in a run file: --student.layers 4 is `layers = 4` in the
     run file's table `student`. In brackets: the default.
     """

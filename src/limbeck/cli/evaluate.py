@@ -9,11 +9,13 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.core.knob import Settings, knob
-from limbeck.core.task import OF_TOKENS
+from limbeck.core.task import OF_SEQUENCES, OF_TOKENS
 from limbeck.data.language import MaskSettings, TextSettings
+from limbeck.data.pair_settings import PairSettings
 from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.settings import DataSettings
 from limbeck.recipes.run import undot
+from limbeck.teachers.translate_settings import TranslateSettings
 
 
 class EvalKnobs(Settings):
@@ -21,6 +23,8 @@ class EvalKnobs(Settings):
     places: PlaceSettings = knob(PlaceSettings(), "words and answers in texts, for --task tag and answer")
     text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
     mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
+    pairs: PairSettings = knob(PairSettings(), "sources and targets, for --task translate")
+    translate: TranslateSettings = knob(TranslateSettings(), "how models are tested, for --task translate")
 
 
 @with_knobs(EvalKnobs)
@@ -40,6 +44,9 @@ def evaluate(
     A tagger or a reader, by F1: limbeck eval DIR --task answer --data squad.json
 
     A language model, on running text: limbeck eval DIR --task mask-fill --data corpus.txt
+
+    A translator, in transformers or in CTranslate2, by BLEU and chrF:
+    limbeck eval DIR --task translate --data test.en --target test.de
     """
     chosen = EvalKnobs(**undot(knobs or {}))
     from rich.console import Console
@@ -49,6 +56,7 @@ def evaluate(
     from limbeck.cli.show import show_quality
     from limbeck.recipes.evaluate import evaluate as run_evaluate
     from limbeck.recipes.evaluate import evaluate_words
+    from limbeck.recipes.evaluate_pairs import evaluate_pairs
     from limbeck.report import Report
     from limbeck.report.table import terminal_table
 
@@ -56,6 +64,8 @@ def evaluate(
     with watching() as watcher:
         if chosen.data.task in OF_TOKENS:
             record = evaluate_words(model, chosen.data, chosen.text, chosen.mask, watcher=watcher, **how)
+        elif chosen.data.task in OF_SEQUENCES:
+            record = evaluate_pairs(model, chosen.data, chosen.pairs, chosen.translate, watcher=watcher, **how)
         else:
             record = run_evaluate(model, chosen.data, places=chosen.places, watcher=watcher, **how)
     console = Console()

@@ -17,9 +17,9 @@ from pydantic import SerializeAsAny
 from limbeck.core.chunk import Chunk
 from limbeck.core.knob import Settings
 from limbeck.core.record import Shape
-from limbeck.core.task import OF_TEXTS, OF_TOKENS, Kind, Task
+from limbeck.core.task import OF_SEQUENCES, OF_TEXTS, OF_TOKENS, Kind, Task
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import NOTHING, ONLY_LOGITS, Ask, Want
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,7 +82,7 @@ class Objective(Settings):
 class TokenObjective(Objective):
     """A term over tokens. It sees the student's logits a chunk of tokens at a time, so that all never exist at once."""
 
-    serves: ClassVar[tuple[Kind, ...]] = OF_TOKENS
+    serves: ClassVar[tuple[Kind, ...]] = (*OF_TOKENS, *OF_SEQUENCES)
     remedy: ClassVar[str] = "it speaks of words; for texts with labels use 'hinton' or 'logits'"
     name: ClassVar[str]  # of the term, as logs and curves show it
 
@@ -127,7 +127,7 @@ def wants(objective: Objective) -> Want:
 
 def asks(objective: Objective, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
     """What the terms with weight look at, all together, in student and teacher."""
-    of_student, of_teacher = Ask(), Ask(Want.NOTHING)
+    of_student, of_teacher = ONLY_LOGITS, NOTHING
     for weight, part in objective.weighted:
         if weight:
             first, second = part.asks(student, teacher)

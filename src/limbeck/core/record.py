@@ -113,6 +113,7 @@ class Shape(Settings):
     hidden: int
     heads: int
     feed_forward: int
+    decoder_layers: int = 0  # of a model that reads with its layers and writes with these
 
 
 class Arm(Settings):
@@ -166,6 +167,14 @@ class Disagreement(Settings):
     student_confidence: float
 
 
+class Sample(Settings):
+    """A test text, and what models wrote from it."""
+
+    source: str
+    reference: str
+    written: dict[str, str]  # arm → text
+
+
 class Citation(Settings):
     text: str
     bibtex: str
@@ -188,6 +197,7 @@ class Record(Settings):
     comparisons: list[Comparison] = []
     failed: list[Failure] = []
     disagreements: list[Disagreement] = []
+    samples: list[Sample] = []
     figures: dict[str, float] = {}  # whatever else was measured
     seconds: dict[str, float] = {}  # stage → wall time
     citations: list[Citation] = []

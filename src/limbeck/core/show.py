@@ -14,13 +14,13 @@ from weakref import WeakKeyDictionary
 
 from limbeck.core.tap import Heads, tapped
 from limbeck.core.trace import Batch, Projection, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import ONLY_LOGITS, Ask, Want
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-ONLY_LOGITS = Ask()
 NOWHERE = -1e4  # logit of a place where no answer can lie: its probability is 0, and gradients stay finite
+_ADDED = "final_logits_bias"  # what BART and Marian add to their logits, most often zeros
 _PLAIN: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # model → its logits are one product
 
 
@@ -85,7 +85,7 @@ def _show_words(model: nn.Module, inner: Any, batch: Batch, ask: Ask, vocabulary
     kept: list[Tensor] = []
     seen: list[Heads] = []
     plain = projects(inner, batch)
-    with tapped(ask, seen), _without_projection(inner.get_output_embeddings(), kept) if plain else _as_it_is():
+    with tapped(ask, seen), _without_projection(inner, kept) if plain else _as_it_is():
         outputs = model(**batch.inputs, **_options(inner, ask))
     if plain:
         head = inner.get_output_embeddings()
@@ -128,7 +128,7 @@ def _passes_planted(model: Any, inputs: dict[str, Tensor]) -> bool:
         return False
     kept: list[Tensor] = []
     planted = torch.linspace(-99, 99, head.out_features, device=head.weight.device, dtype=head.weight.dtype)
-    with torch.no_grad(), _without_projection(head, kept, planted):
+    with torch.no_grad(), _without_projection(model, kept, planted):
         found = _logits(model(**inputs, **_options(model, ONLY_LOGITS)))
     return bool(kept) and torch.equal(found, planted.expand_as(found))
 
@@ -146,8 +146,10 @@ def _options(model: nn.Module, ask: Ask) -> dict[str, bool]:
 
 
 @contextmanager
-def _without_projection(head: nn.Module, kept: list[Tensor], planted: Tensor | None = None) -> Iterator[None]:
+def _without_projection(model: Any, kept: list[Tensor], planted: Tensor | None = None) -> Iterator[None]:
     """The head keeps what it is given, and gives nothing, or what is planted."""
+    head = model.get_output_embeddings()
+    added = getattr(model, _ADDED, None)  # of a model whose logits are a projection and no more, it is zero
 
     def keep(features: Tensor) -> Tensor:
         kept.append(features)
@@ -156,12 +158,16 @@ def _without_projection(head: nn.Module, kept: list[Tensor], planted: Tensor | N
 
     before = vars(head).get("forward")  # of hooks that replace it, as accelerate's do
     head.forward = keep
+    if added is not None and planted is None:
+        setattr(model, _ADDED, added[..., :0])
     try:
         yield
     finally:
         del head.forward
         if before is not None:
             head.forward = before
+        if added is not None:
+            setattr(model, _ADDED, added)
 
 
 @contextmanager

@@ -65,6 +65,11 @@ class Trace:
     top: Top = field(default_factory=Top)  # of the asked tokens
     drawn: Drawn = field(default_factory=Drawn)  # of the asked tokens
 
+    @property
+    def layers(self) -> int:
+        """Of the model, if anything of its layers was asked for."""
+        return max(len(getattr(self, name)) for name in OF_LAYERS) - 1
+
     def through(self, bridge: str, states: Tensor) -> Tensor:
         """States as the teacher would see them; unchanged where no bridge is needed."""
         if bridge not in self.bridges:

@@ -54,3 +54,6 @@ class Ask:
             tuple(sorted({*self.heads, *other.heads})),
             other.pool if other.pooled else self.pool,
         )
+
+
+ONLY_LOGITS, NOTHING = Ask(), Ask(Want.NOTHING)

@@ -81,7 +81,7 @@ def load(
     train = drafts["train"]
     scheme = scheme_of(train.labels, settings, train.table, train.roles, known)
     usable, notes = _with_labels(drafts, given)
-    parts = _cut(usable, settings)
+    parts = cut_missing(usable, settings)
     found = {
         split: build_examples(part, names, scheme)
         for (split, part), names in zip(parts.items(), uids(list(parts.values())), strict=True)
@@ -154,7 +154,7 @@ def _left_out(drafts: dict[str, Draft], usable: dict[str, Draft]) -> Counter[str
     return Counter({f"{split} without labels": len(part) for split, part in drafts.items() if split not in usable})
 
 
-def _cut(drafts: dict[str, Draft], settings: DataSettings) -> dict[str, Draft]:
+def cut_missing(drafts: dict[str, Draft], settings: DataSettings) -> dict[str, Draft]:
     """Cuts the missing splits from train. A text keeps its split whatever else the file holds."""
     missing = [split for split in ("dev", "test") if split not in drafts]
     if not missing:

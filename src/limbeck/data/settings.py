@@ -23,10 +23,12 @@ class DataSettings(Settings):
         "the column with the label, or none; several 0/1 columns, separated by commas, make a multi-label task",
         short="--label-column",
     )
-    task: Literal["auto", "classify", "multilabel", "regress", "tag", "answer", "mask-fill", "generate"] = knob(
+    task: Literal[
+        "auto", "classify", "multilabel", "regress", "tag", "answer", "mask-fill", "generate", "translate"
+    ] = knob(
         "auto",
         "one class per text, any number of labels, a number (auto looks at teacher and labels), a tag per word, the "
-        "place of an answer, or running text: words under a mask, or the next word",
+        "place of an answer, running text (words under a mask, or the next word), or a text from a text",
         short="--task",
     )
     classes: str = knob(

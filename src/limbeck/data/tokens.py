@@ -17,12 +17,11 @@ import numpy as np
 from limbeck.core.task import Kind, Task
 from limbeck.core.trace import Batch
 from limbeck.data.blocks import Blocks
+from limbeck.data.encode import to_batch
 from limbeck.data.masking import Masker
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_ABOUT = ("uids", "labels", "labelled", "asked", "follows")  # what is said of a row, beside what the model reads
 
 
 @dataclass(frozen=True)
@@ -160,15 +159,9 @@ class TokenCollator:
         return tensors
 
 
-def token_batch(tensors: Mapping[str, Tensor], task: Task) -> Batch:
-    inputs = {name: tensor for name, tensor in tensors.items() if name not in _ABOUT}
-    pairs = {"follows": tensors["follows"]} if "follows" in tensors else {}
-    return Batch(task, tensors["uids"], tensors["labels"], tensors["labelled"], inputs, asked=tensors["asked"], **pairs)
-
-
 def token_batches(dataset: Tokens, collator: TokenCollator, size: int, round: int = 0) -> Iterator[Batch]:
     """Every block once, longest first: little padding, and a shortage of memory shows at once."""
     order = np.argsort([-length for length in dataset.lengths], kind="stable").tolist()
     for start in range(0, len(order), size):
         rows = [dataset[round * len(dataset) + block] for block in order[start : start + size]]
-        yield token_batch(collator(rows), collator.task)
+        yield to_batch(collator(rows), collator.task)

@@ -7,10 +7,13 @@ from limbeck.core.task import Task
 from limbeck.measure.metrics import BY_KIND, METRIC, Metric
 from limbeck.measure.spans import ANSWER_METRICS
 from limbeck.measure.tags import TAG_METRICS
+from limbeck.measure.written import SEQUENCE_METRICS
 
 
 def metrics_of(task: Task) -> dict[str, Metric]:
     """F1 of class 1 means something only beside one other class; words and answers have an F1 of their own."""
+    if task.of_sequences:
+        return SEQUENCE_METRICS
     if task.of_places:
         return TAG_METRICS if task.kind == "tag" else ANSWER_METRICS
     return {name: METRIC[name] for name in BY_KIND[task.kind] if name != "f1" or task.outputs == 2}

@@ -15,12 +15,15 @@ from limbeck.measure.metrics import hits, ratio, score
 def quality(task: Task, logits: Array, labels: Array, labelled: Array) -> tuple[dict[str, float], list[ClassScore]]:
     """Every metric of the task, and precision, recall and F1 per class. Nothing when no row has a label.
 
-    Logits are [n, outputs]; regression takes [n, 1] or [n]; of tokens and places, what was summed for each row.
+    Of texts that are written, a metric that has nothing to be computed from is left out.
+    Logits are [n, outputs]; regression takes [n, 1] or [n]; of tokens, places and texts, what was summed for each row.
     """
     logits, labels = labelled_rows(task, logits, labels, labelled)
     if not len(logits):
         return {}, []
     scores = {name: score(metric, task, logits, labels) for name, metric in metrics_of(task).items()}
+    if task.of_sequences:
+        scores = {name: value for name, value in scores.items() if not np.isnan(value)}
     return scores, _per_class(task, logits, labels)
 
 

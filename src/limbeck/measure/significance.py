@@ -8,7 +8,7 @@ import numpy as np
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.record import Comparison
-from limbeck.core.task import Task
+from limbeck.core.task import OF_TOKENS, Task
 from limbeck.measure.answers import Array, labelled_rows
 from limbeck.measure.by_task import metric_of
 from limbeck.measure.metrics import Metric
@@ -46,8 +46,14 @@ def compare(
     if not rows:
         raise DataError(f"no test row has a label, so {metric} cannot be compared", "give a labelled test split")
     everything = _differences(chosen, columns, np.ones((1, rows)))  # [1, s]
+    if np.isnan(everything).any():
+        raise DataError(
+            f"{metric} cannot be compared: “{better}” or “{than}” has nothing to compute it from",
+            "compare by a metric that both have",
+        )
     drawn = _bootstrap(chosen, columns, np.random.default_rng(seed), rounds)
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    # A resample may miss all rows that have something to compute from.
+    low, high = np.nanquantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
     found = Comparison(
         better=better,
         than=than,
@@ -113,7 +119,7 @@ def _kinds(rows: Array) -> tuple[Array, Array]:
 
 def _row(task: Task) -> str:
     """What is drawn anew in each round."""
-    return "block" if task.of_tokens else "question" if task.kind == "answer" else "sentence"
+    return "block" if task.kind in OF_TOKENS else "question" if task.kind == "answer" else "sentence"
 
 
 def _sentence(found: Comparison, metric: Metric, what: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def size_of(model: PreTrainedModel, folder: Path | str | None = None) -> Size:
-    """Parameters, shared ones counted once, and the bytes of the weight files in `folder`.
+    """Parameters, shared ones counted once, and the bytes of the model files in `folder`.
 
     Without a folder the model is saved to a temporary one, so the bytes are those that save_pretrained writes.
     """
@@ -33,11 +33,20 @@ def size_of(model: PreTrainedModel, folder: Path | str | None = None) -> Size:
 
 
 def weight_bytes(folder: Path | str) -> int:
-    """The size of the safetensors files of a model folder, checkpoints inside it left out."""
-    files = list(Path(folder).glob("*.safetensors"))
+    """The size of the safetensors files of a model folder, checkpoints inside it left out.
+
+    Of CTranslate2's folders, that of the files it opens: model.bin, its config.json and its vocabularies.
+    """
+    places = ("model.bin", "config.json", "*vocabulary*") if is_ctranslate2(folder) else ("*.safetensors",)
+    files = [file for place in places for file in Path(folder).glob(place)]
     if not files:
         raise ModelError(f"{folder} holds no *.safetensors file", "save the model there with save_pretrained")
     return sum(file.stat().st_size for file in files)
+
+
+def is_ctranslate2(folder: Path | str) -> bool:
+    """Whether a model in CTranslate2's own format is kept there; transformers writes no such file name."""
+    return (Path(folder) / "model.bin").is_file()
 
 
 def _saved_bytes(model: PreTrainedModel) -> int:

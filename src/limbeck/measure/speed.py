@@ -1,4 +1,4 @@
-"""How fast a saved classifier answers.
+"""How fast a saved model answers, or a translator writes.
 
 Each model is timed alone in a fresh process: two engines in one process fight over its threads.
 """
@@ -11,11 +11,16 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 from limbeck.core.errors import DataError, KnobError, LimbeckError, ModelError
 from limbeck.core.record import Speed
 from limbeck.measure.machine import usable_cores
+from limbeck.measure.size import is_ctranslate2
+
+Engine = Literal["auto", "torch", "ctranslate2"]
 
 
 def speed(
@@ -26,24 +31,27 @@ def speed(
     rounds: int = 100,
     batch: int = 32,
     max_length: int = 128,
+    engine: Engine = "auto",
+    beam: int = 0,
 ) -> Speed:
     """Latency of one text at a time over `rounds` texts, then throughput over all texts in batches of like length.
 
     Tokenisation is included in both, since users pay for it. Texts are (text, pair), pair "" when there is none.
-    `threads=0` takes every physical core this process may use.
+    `threads=0` takes every physical core this process may use. Folders in CTranslate2's format run there, all others
+    in torch. Translators write with `beam` hypotheses open, 0 being greedy like 1; other models have no use for it.
     """
     if not (Path(folder) / "config.json").is_file():
         raise ModelError(f"{folder} is not a model folder: it has no config.json", "give a save_pretrained folder")
     if not texts:
         raise DataError("there is no text to time the model on", "give a test split that is not empty")
-    if min(rounds, batch, max_length, threads + 1) < 1:
+    if min(rounds, batch, max_length, threads + 1, beam + 1) < 1:
         raise KnobError(
-            f"cannot time {rounds} rounds, batches of {batch}, {max_length} tokens, {threads} threads",
-            "each must be at least 1; threads may be 0, which means all cores",
+            f"cannot time {rounds} rounds, batches of {batch}, {max_length} tokens, {threads} threads, beam {beam}",
+            "each must be at least 1; threads may be 0, which means all cores, and so may beam, which means greedy",
         )
-    threads = threads or usable_cores()
-    job = {"folder": str(folder), "texts": list(texts), "threads": threads, "rounds": rounds, "batch": batch}
-    return Speed(**_probe({**job, "max_length": max_length}))
+    how = {"engine": _engine(folder, engine), "threads": threads or usable_cores(), "beam": max(beam, 1)}
+    job = {"folder": str(folder), "texts": list(texts), "rounds": rounds, "batch": batch, "max_length": max_length}
+    return Speed(**_probe({**job, **how}))
 
 
 def interleaved(
@@ -55,6 +63,7 @@ def interleaved(
     rounds: int = 100,
     batch: int = 32,
     max_length: int = 128,
+    beam: int = 0,
     on_probe: Callable[[int], None] | None = None,
 ) -> dict[str, Speed]:
     """Several models in turn, `repeats` times, so that a machine that slows down hurts all alike.
@@ -66,7 +75,7 @@ def interleaved(
         raise KnobError(f"cannot measure {repeats} times", "repeats is at least 1")
     found: dict[str, list[Speed]] = {name: [] for name in folders}
     for done, name in enumerate(turns(list(folders), repeats), start=1):
-        one = speed(folders[name], texts, threads=threads, rounds=rounds, batch=batch, max_length=max_length)
+        one = speed(folders[name], texts, threads=threads, rounds=rounds, batch=batch, max_length=max_length, beam=beam)
         found[name].append(one)
         if on_probe is not None:
             on_probe(done)
@@ -89,6 +98,16 @@ def median(of_one: Sequence[Speed]) -> Speed:
     )
 
 
+def _engine(folder: Path | str, asked: Engine) -> Literal["torch", "ctranslate2"]:
+    """The engine that opens a folder: each format has one."""
+    fits: Literal["torch", "ctranslate2"] = "ctranslate2" if is_ctranslate2(folder) else "torch"
+    if asked not in ("auto", fits):
+        raise KnobError(f"{asked} cannot open {folder}, which is kept for {fits}", f"use engine 'auto' or '{fits}'")
+    if fits == "ctranslate2" and find_spec("ctranslate2") is None:
+        raise KnobError(f"{folder} is run by CTranslate2, which is not here", "pip install 'limbeck[translate]'")
+    return fits
+
+
 def _probe(job: dict[str, object]) -> dict[str, float]:
     threads = str(job["threads"])
     pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
@@ -107,6 +126,6 @@ def _probe(job: dict[str, object]) -> dict[str, float]:
         said = "\n".join(child.stderr.strip().splitlines()[-20:]) or f"it ended with code {child.returncode}"
         raise LimbeckError(
             f"the speed of {job['folder']} cannot be measured:\n{said}",
-            "check that transformers opens the folder, and that there is memory enough",
+            "check that transformers or CTranslate2 opens the folder, and that there is memory enough",
         )
     return dict(json.loads(child.stdout.splitlines()[-1]))

@@ -6,23 +6,22 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from limbeck.measure.memory import peak_rss
+from limbeck.measure.speed_translate import Answer, by_ctranslate2, by_generate, writes
 
 WARM_UP = 10
-
-Answer = Callable[[list[list[str]]], None]
 
 
 def main() -> None:
     job = json.load(sys.stdin)
-    answer = _load(job["folder"], job["threads"], job["max_length"])
+    how = job["folder"], job["threads"], job["max_length"], job["beam"]
+    engine, answer = by_ctranslate2(*how) if job["engine"] == "ctranslate2" else ("torch fp32", _load(*how))
     result = measure(answer, job["texts"], job["rounds"], job["batch"])
     peak = {"peak_bytes": peak_rss()}
-    settings = {"engine": "torch fp32", "threads": job["threads"], "batch": job["batch"], "rounds": job["rounds"]}
+    settings = {"engine": engine, "threads": job["threads"], "batch": job["batch"], "rounds": job["rounds"]}
     sys.stdout.write("\n" + json.dumps({**settings, **result, **peak}) + "\n")
 
 
@@ -52,7 +51,7 @@ def _seconds(answer: Answer, texts: list[list[str]]) -> float:
     return time.perf_counter() - start
 
 
-def _load(folder: str, threads: int, max_length: int) -> Answer:
+def _load(folder: str, threads: int, max_length: int, beam: int) -> Answer:
     import torch
     import transformers
 
@@ -63,11 +62,14 @@ def _load(folder: str, threads: int, max_length: int) -> Answer:
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    saved = (transformers.AutoConfig.from_pretrained(folder).architectures or [""])[0]
+    length = min(max_length, tokenizer.model_max_length)
+    config: Any = transformers.AutoConfig.from_pretrained(folder)
+    if writes(config):
+        return by_generate(folder, config, tokenizer, length, beam)
+    saved = (config.architectures or [""])[0]
     task = saved[saved.find("For") :] if "For" in saved else "ForSequenceClassification"
     architecture: Any = getattr(transformers, saved, None) or getattr(transformers, f"AutoModel{task}")
     model: Any = architecture.from_pretrained(folder, dtype=torch.float32).eval()
-    length = min(max_length, tokenizer.model_max_length)
 
     def answer(texts: list[list[str]]) -> None:
         first = [text for text, _ in texts]

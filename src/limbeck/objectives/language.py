@@ -1,10 +1,11 @@
 """Language: the student learns the words themselves, as in plain pre-training.
 
-    L = −log q(word)
+    L = −(1 − ε) · log q(word) − ε · mean over the vocabulary of log q(k)
 
-The mean is over the words that are asked for: in mask-fill those chosen for masking, also the tenth that stays
-as it is and the tenth that is replaced; in generate every next word. Untrained, the loss is near the logarithm of the
-size of the vocabulary; exp(L) is the perplexity.
+Smoothing ε is 0 unless it is asked for: a smoothed teacher has a flatter distribution to pass on. The mean is over the
+words asked for: in mask-fill those chosen for masking, also the tenth that stays as it is and the tenth that is
+replaced; in generate every next word; in translate every token of the target, its end included. Untrained, the loss is
+near the logarithm of the size of the vocabulary; exp(L) is the perplexity.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from limbeck import math
 from limbeck.core.card import method
 from limbeck.core.chunk import Chunk
+from limbeck.core.knob import knob
 from limbeck.core.objective import Rows, TokenObjective
 from limbeck.objectives.papers import DEVLIN_2019
 
@@ -26,6 +28,11 @@ class Language(TokenObjective):
     rows: ClassVar[Rows] = "labelled"
     name: ClassVar[str] = "language"
 
+    smoothing: float = knob(
+        0.0, "label smoothing: share that goes to all words alike", at_least=0, below=1, source="none in the paper"
+    )
+
     def each(self, chunk: Chunk) -> Tensor:
         words = chunk.labels.where(chunk.labelled, 0)  # a filler may be no id at all
-        return -math.pick(chunk.log_q(), words[:, None])[:, 0]
+        gold = -math.pick(chunk.log_q(), words[:, None])[:, 0]
+        return (1 - self.smoothing) * gold - self.smoothing * chunk.log_q().mean(-1) if self.smoothing else gold

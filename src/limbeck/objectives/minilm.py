@@ -18,12 +18,10 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
-from limbeck.core.task import OF_PLACES, OF_TEXTS, Kind
+from limbeck.core.task import OF_ENCODERS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Ask, Want
 from limbeck.objectives.papers import WANG_2020
-
-OF_ENCODERS: tuple[Kind, ...] = (*OF_TEXTS, *OF_PLACES, "mask-fill")
 
 
 @method("minilm", WANG_2020)

@@ -19,10 +19,10 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
-from limbeck.core.task import Kind
+from limbeck.core.task import OF_ENCODERS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Ask, Want
-from limbeck.objectives.minilm import OF_ENCODERS, last_layers
+from limbeck.objectives.minilm import last_layers
 from limbeck.objectives.papers import WANG_2021
 
 _EQUAL = "paper, equal weights"

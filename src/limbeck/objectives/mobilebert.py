@@ -33,7 +33,7 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
-from limbeck.core.task import OF_PLACES, OF_TEXTS, Kind
+from limbeck.core.task import OF_ENCODERS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Ask, Want
 from limbeck.math.layermap import Pairs, layer_pairs
@@ -50,7 +50,7 @@ _OF_STATES = ("features", "mean", "variance")
 class Transfer(Objective):
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
-    serves: ClassVar[tuple[Kind, ...]] = (*OF_TEXTS, *OF_PLACES, "mask-fill")
+    serves: ClassVar[tuple[Kind, ...]] = OF_ENCODERS
     remedy: ClassVar[str] = (
         "it compares what sees the whole text; for the next word use 'word-kd', 'truncated' or 'cka'"
     )
@@ -90,7 +90,7 @@ class Transfer(Objective):
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
         present = batch.inputs["attention_mask"].bool()
-        pairs = layer_pairs(self.layers, _depth(student), _depth(teacher))
+        pairs = layer_pairs(self.layers, student.layers, teacher.layers)
         totals: dict[str, Tensor] = {}
         for name in _OF_STATES:
             if weight := getattr(self, name):
@@ -121,10 +121,6 @@ class Transfer(Objective):
                 f"{teacher.heads}",
                 f"give the student {teacher.heads} heads, or set objective.mobilebert.attention to 0",
             )
-
-
-def _depth(trace: Trace) -> int:
-    return max(len(trace.hidden), len(trace.attention)) - 1
 
 
 def _feature_gap(teacher: Tensor, student: Tensor) -> Tensor:

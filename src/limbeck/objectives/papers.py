@@ -140,3 +140,12 @@ TANG_2019 = Paper(
     "tang2019distilling",
     "https://arxiv.org/abs/1903.12136",
 )
+VASWANI_2017 = Paper(
+    "Attention Is All You Need",
+    "Ashish Vaswani and Noam Shazeer and Niki Parmar and Jakob Uszkoreit and Llion Jones and Aidan N. Gomez and "
+    "Łukasz Kaiser and Illia Polosukhin",
+    2017,
+    "NeurIPS 2017, arXiv:1706.03762",
+    "vaswani2017attention",
+    "https://arxiv.org/abs/1706.03762",
+)

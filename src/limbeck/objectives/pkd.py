@@ -80,7 +80,7 @@ class Patience(Objective):
         return {_BRIDGE: (student.hidden, teacher.hidden)} if student.hidden != teacher.hidden else {}
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
-        pairs = layer_pairs(self.layers, len(student.pooled) - 1, len(teacher.pooled) - 1)
+        pairs = layer_pairs(self.layers, student.layers, teacher.layers)
         gaps = [self._gap(teacher.pooled[i], student.through(_BRIDGE, student.pooled[j])) for j, i in pairs]
         total = sum(gaps[1:], start=gaps[0])
         if self.reduction == "mean":

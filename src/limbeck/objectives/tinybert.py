@@ -30,7 +30,7 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
-from limbeck.core.task import OF_PLACES, OF_TEXTS, Kind
+from limbeck.core.task import OF_ENCODERS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Ask, Want
 from limbeck.math.layermap import Pairs, layer_pairs
@@ -46,7 +46,7 @@ _EMBEDDINGS: Pairs = [(0, 0)]
 class TinyBERT(Objective):
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
-    serves: ClassVar[tuple[Kind, ...]] = (*OF_TEXTS, *OF_PLACES, "mask-fill")
+    serves: ClassVar[tuple[Kind, ...]] = OF_ENCODERS
     remedy: ClassVar[str] = (
         "it compares what sees the whole text; for the next word use 'word-kd', 'truncated' or 'cka'"
     )
@@ -87,7 +87,7 @@ class TinyBERT(Objective):
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
         present = batch.inputs["attention_mask"].bool()
-        pairs = layer_pairs(self.layers, _depth(student), _depth(teacher))
+        pairs = layer_pairs(self.layers, student.layers, teacher.layers)
 
         def state_gaps(chosen: Pairs) -> Tensor:
             # Tokens are chosen before the map and the formula: what stands at padding may be anything.
@@ -127,10 +127,6 @@ class TinyBERT(Objective):
                 f"{teacher.heads}",
                 f"give the student {teacher.heads} heads, set objective.tinybert.attention to 0, or use 'minilmv2'",
             )
-
-
-def _depth(trace: Trace) -> int:
-    return max(len(trace.hidden), len(trace.attention)) - 1
 
 
 def _score_gap(teacher: Tensor, student: Tensor, present: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from limbeck.core.errors import KnobError
 from limbeck.core.progress import Watcher
 from limbeck.core.tap import install
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.want import OF_HEADS, Ask, Want
+from limbeck.core.want import NOTHING, OF_HEADS, Ask
 from limbeck.data.encode import batches
 from limbeck.data.rows import Split
 from limbeck.recipes.cell import Answers
@@ -82,7 +82,7 @@ def _keepable(phase: Phase) -> bool:
 
 
 def _all(several: Sequence[Ask]) -> Ask:
-    total = Ask(Want.NOTHING)
+    total = NOTHING
     for one in several:
         total = total | one
     return total

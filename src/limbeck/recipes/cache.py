@@ -11,8 +11,9 @@ import torch
 from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.top import Drawn, Top
+from limbeck.data.encode import to_batch
 from limbeck.data.language_corpus import load_language
-from limbeck.data.tokens import asked_counts, token_batch, uids_of
+from limbeck.data.tokens import asked_counts, uids_of
 from limbeck.recipes.kept import about_run, fill
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import CacheRun
@@ -105,7 +106,7 @@ def _estimate(store: Store, teacher: LiveTeacher, words: Words, batch_size: int)
     )
     if not left:
         return Estimate(0, 0.0, 0, 0)
-    batch = token_batch(words.collator([train[row] for row in range(min(batch_size, len(train)))]), words.task)
+    batch = to_batch(words.collator([train[row] for row in range(min(batch_size, len(train)))]), words.task)
     for _ in range(2):
         begun = time.perf_counter()
         answers = kept_of(teacher.answer(batch).tokens, store.about, batch)

@@ -30,6 +30,7 @@ from limbeck.measure.quality import quality
 from limbeck.recipes.phases import Phase, Plan
 from limbeck.students.open import name_outputs, quiet
 from limbeck.train.bridges import add_bridges, drop_bridges
+from limbeck.train.switching import switching
 from limbeck.train.trainer import Distiller, Watch
 
 
@@ -37,7 +38,7 @@ from limbeck.train.trainer import Distiller, Watch
 class Cell:
     """What is trained, on what, and towards what."""
 
-    name: str  # "distilled-seed0": also the folder
+    arm: str  # "distilled"
     title: str  # "student with teacher, seed 0": also the stage
     seed: int
     build: Callable[[], PreTrainedModel]
@@ -46,6 +47,15 @@ class Cell:
     plan: Plan
     train: Dataset
     exam: Exam
+    others: Mapping[str, Dataset] = field(default_factory=dict)  # rows of phases with other targets, by their name
+
+    @property
+    def name(self) -> str:
+        """Also the folder's."""
+        return f"{self.arm}-seed{self.seed}"
+
+    def rows(self, phase: Phase) -> Dataset:
+        return self.others.get(phase.targets, self.train)
 
 
 @dataclass(frozen=True)
@@ -162,6 +172,8 @@ def train_cell(cell: Cell, folder: Path, watcher: Watcher, callbacks: Sequence[T
     home = folder / cell.name
     if not (home / "result.json").exists():
         _train(cell, home, watcher, callbacks)
+    for leftover in (*home.glob("checkpoints*"), *home.glob("stage-*")):  # also of one killed right before this
+        shutil.rmtree(leftover, ignore_errors=True)
     watcher.at(cell.title, 1.0)
     kept = json.loads((home / "result.json").read_text(encoding="utf-8"))
     logits = load_file(home / "test.safetensors")["logits"]
@@ -183,8 +195,6 @@ def _train(cell: Cell, home: Path, watcher: Watcher, callbacks: Sequence[Trainer
         trainer = _trainer(cell, cell.plan.phases[-1], model, home / "checkpoints", past, watcher, callbacks)
         trainer.train(resume_from_checkpoint=trainer.last_complete_checkpoint())
         _keep(cell, home, trainer, past)
-        for leftover in (*home.glob("checkpoints*"), *home.glob("stage-*")):
-            shutil.rmtree(leftover, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -251,7 +261,7 @@ def _trainer(
         teacher=phase.teacher,
         task=cell.task,
         schedule=phase.schedule,
-        train=cell.train,
+        train=cell.rows(phase),
         dev=cell.exam.dev,
         collate=cell.exam.collate,
         folder=folder,
@@ -260,7 +270,7 @@ def _trainer(
         focus=phase.focus,
         best=phase.watched,
         **(cell.exam.watched() if phase.watched else {}),
-        callbacks=[Watch(watcher, cell.title, cell.task.metric, part), *callbacks],
+        callbacks=[Watch(watcher, cell.title, cell.task.metric, part), *switching(phase.teacher), *callbacks],
     )
 
 

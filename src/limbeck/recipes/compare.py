@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,20 +15,19 @@ from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.files import write_text
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Failure, Record
-from limbeck.core.task import OF_TOKENS, Task
-from limbeck.recipes.asked import ask
+from limbeck.core.task import OF_SEQUENCES, OF_TOKENS, Task
 from limbeck.recipes.cell import Cell, Outcome, train_cell
 from limbeck.recipes.compare_budget import within
 from limbeck.recipes.compare_lanes import Lane, lanes
 from limbeck.recipes.compare_run import CompareRun, columns, spelled, write_compare
-from limbeck.recipes.folder import PRINTS_FILE, RECORD_FILE, RUN_FILE, agree, claimed
+from limbeck.recipes.folder import RECORD_FILE, agree, claimed
 from limbeck.recipes.given import AnyModel, Given, given
 from limbeck.recipes.job import ASKING, MEASURING, passed, timing_cost
-from limbeck.recipes.prepare import Material, Model, check_recipe, gather, prepare, serves
+from limbeck.recipes.prepare import Model, check_recipe, serves
 from limbeck.recipes.run import Run, complete
-from limbeck.recipes.student import Student, set_up
 from limbeck.recipes.tell import settle
 from limbeck.recipes.tell_compare import Contest, tell_compare, timed_as
+from limbeck.recipes.ways import PAIRS, ROWS, Way
 from limbeck.report import Report
 from limbeck.students.shrink import Shrink
 
@@ -80,7 +78,7 @@ def check(run: CompareRun) -> None:
     """Refuses what can be refused before anything is opened."""
     if run.data.task in OF_TOKENS:
         raise KnobError(
-            f"--task {run.data.task} cannot be compared yet: comparisons are of labelled texts",
+            f"--task {run.data.task} cannot be compared yet: comparisons are of labelled texts and of translations",
             "run `limbeck distill` for each recipe, and `limbeck report runs/*` over all",
         )
     asked = columns(run).values()
@@ -94,36 +92,49 @@ def _compare(
     run = asked_for.run
     if run.train.threads:
         torch.set_num_threads(run.train.threads)
-    material = gather(run, watcher, data=asked_for.data, teacher=asked_for.teacher)
+    way: Way = PAIRS if run.data.task in OF_SEQUENCES else ROWS
+    material = way.gather(run, watcher, data=asked_for.data, teacher=asked_for.teacher)
     runs = columns(run)
-    students, failed = _set_up(runs, material, watcher, asked_for.student)
+    students, failed = _set_up(way, runs, material, watcher, asked_for.student)
     whole = {name: _whole(column, material.task) for name, column in runs.items()}
-    run = spelled(run, whole | {name: student.ready.run for name, student in students.items()})
-    _begin(folder, run, _prints(material, students))
+    run = spelled(run, whole | {name: student.run for name, student in students.items()})
+    agree(folder, run, _prints(material, students), write_compare)
     watcher.plan(_stages(run, material, lanes(students)))
-    asked = ask(material, list(students.values()), Path(run.teach.cache or folder / "teacher-answers"), watcher)
+    asked = way.ask(material, list(students.values()), Path(run.teach.cache or folder / "teacher-answers"), watcher)
     field = lanes({name: student.taught(asked) for name, student in students.items()})
     if run.budget_minutes:
         field = within(field, run.budget_minutes, folder, watcher)
         watcher.plan(_stages(run, material, field))
-    teacher_home = settle(material.teacher, folder / "teacher")
-    if material.teacher.where and not asked.live:
+    teacher_home = settle(material.teacher, folder / "teacher") if material.teacher else None
+    if material.teacher and material.teacher.where and not asked.live:
         material.teacher.network.to("meta")  # all is asked: its memory goes to the students
     outcomes, fallen = _train(field, folder / "arms", watcher, callbacks)
-    contest = Contest(run, material, field, outcomes, asked.test, teacher_home, [*failed, *fallen], folder, command)
-    record = tell_compare(contest, watcher, MEASURING, asked.notes)
+    contest = Contest(
+        run,
+        list(run.each),
+        run.budget_minutes,
+        material,
+        field,
+        outcomes,
+        asked.test,
+        teacher_home,
+        [*failed, *fallen],
+        folder,
+        command,
+    )
+    record = way.told(contest, tell_compare(contest, watcher, MEASURING, asked.notes), watcher)
     return _finish(record, outcomes, folder, watcher)
 
 
 def _set_up(
-    runs: Mapping[str, Run], material: Material, watcher: Watcher, started: Model | None
-) -> tuple[dict[str, Student], list[Failure]]:
+    way: Way, runs: Mapping[str, Run], material: Any, watcher: Watcher, started: Model | None
+) -> tuple[dict[str, Any], list[Failure]]:
     """Every student that can be built, and why the others cannot."""
-    students: dict[str, Student] = {}
+    students: dict[str, Any] = {}
     failed: list[Failure] = []
     for name, run in runs.items():
         try:
-            students[name] = set_up(prepare(run, material, watcher, started))
+            students[name] = way.learner(run, material, watcher, started)
         except Exception as error:
             failed.append(Failure(arm=name, reason=_reason(error)))
             watcher.say(f"{name} is left out: {_reason(error)}")
@@ -146,29 +157,20 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _prints(material: Material, students: Mapping[str, Student]) -> dict[str, str]:
+def _prints(material: Any, students: Mapping[str, Any]) -> dict[str, str]:
     own = {
         f"{what} of {name}": value
         for name, student in students.items()
-        for what, value in student.ready.fingerprints.items()
+        for what, value in student.fingerprints.items()
         if what not in material.fingerprints
     }
     return {**material.fingerprints, **own}
 
 
-def _begin(folder: Path, run: CompareRun, prints: Mapping[str, str]) -> None:
-    """Writes down what is compared, in a form that can hold columns; or checks that it is the same as before."""
-    if not (folder / RUN_FILE).exists():
-        write_text(folder / PRINTS_FILE, json.dumps(prints, indent=1) + "\n")
-        write_text(folder / RUN_FILE, write_compare(run))
-    agree(folder, run, prints)
-
-
-def _stages(run: CompareRun, material: Material, field: Sequence[Lane]) -> list[Stage]:
-    made_up = sum(len(lane.student.ready.extra) for lane in field if not lane.plain)
-    rows = sum(map(len, material.encoded.values())) + made_up
+def _stages(run: CompareRun, material: Any, field: Sequence[Lane]) -> list[Stage]:
+    rows = material.rows + sum(lane.student.made_up for lane in field if not lane.plain)
     return [
-        Stage(ASKING, passed(material.teacher.network) * rows),
+        Stage(ASKING, passed(material.teacher.network) * rows if material.teacher else 0.0),
         *(Stage(cell.title, lane.cost) for lane in field for cell in lane.cells),
         Stage(MEASURING, timing_cost(run.measure, models=1 + len({timed_as(lane) for lane in field}))),
     ]

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from limbeck.recipes.cell import Cell
-from limbeck.recipes.finetune import without_teacher
-from limbeck.recipes.recipe import to_table
-from limbeck.recipes.student import Student
+from limbeck.recipes.job import Start
+from limbeck.recipes.phases import Plan
+from limbeck.recipes.run import Run
+
+
+class Learner(Protocol):
+    """A student to be, of whatever task."""
+
+    @property
+    def run(self) -> Run: ...
+
+    @property
+    def start(self) -> Start: ...
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def plain(self) -> bool:
+        """Learns from what people wrote alone."""
+
+    @property
+    def made_up(self) -> int:
+        """Rows that were made up for the teacher to answer."""
+
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """The same for learners with the same start and the same schedule."""
+
+    def cells(self) -> list[Cell]: ...
+
+    def cost(self, cell: Cell) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -16,7 +46,7 @@ class Lane:
     """One way of getting a model, seed by seed."""
 
     name: str
-    student: Student
+    student: Learner
     cells: tuple[Cell, ...]
     than: str = ""  # the lane of the same student without a teacher; "" where there is none, or this is it
     plain: bool = False  # learns from labels alone
@@ -34,46 +64,34 @@ class Lane:
         return self.student.cost(self.cells[0])
 
 
-def lanes(students: Mapping[str, Student]) -> list[Lane]:
+def lanes(students: Mapping[str, Learner], called: Callable[[str], str] = "plain-{}".format) -> list[Lane]:
     """A column that learns from labels alone is the baseline of its student; others share one that is added.
 
     It is named after a column: the name is that of a folder, and must mean the same student when a run is resumed,
     also where other columns have come or gone."""
     plain: dict[tuple[str, ...], str] = {}
     for name, student in students.items():
-        if _is_plain(student):
-            plain.setdefault(_alike(student), name)
+        if student.plain:
+            plain.setdefault(student.alike, name)
     field: list[Lane] = []
     for name, student in students.items():
-        alike, by_arm = _alike(student), _cells(student)
+        alike, by_arm = student.alike, _cells(student)
         if alike not in plain and "plain" in by_arm:
-            plain[alike] = f"plain-{name}"
+            plain[alike] = called(name)
             field.append(_lane(plain[alike], student, by_arm["plain"], plain=True))
         than = plain.get(alike, "")
-        lane = _lane(name, student, by_arm["distilled"], plain=_is_plain(student))
+        lane = _lane(name, student, by_arm["distilled"], plain=student.plain)
         field.append(replace(lane, than=than if than != name else ""))
     return field
 
 
-def _lane(name: str, student: Student, cells: list[Cell], plain: bool) -> Lane:
-    named = (replace(cell, name=f"{name}-seed{cell.seed}", title=f"{name}, seed {cell.seed}") for cell in cells)
+def _lane(name: str, student: Learner, cells: list[Cell], plain: bool) -> Lane:
+    named = (replace(cell, arm=name, title=f"{name}, seed {cell.seed}") for cell in cells)
     return Lane(name, student, tuple(named), plain=plain)
 
 
-def _cells(student: Student) -> dict[str, list[Cell]]:
+def _cells(student: Learner) -> dict[str, list[Cell]]:
     found: dict[str, list[Cell]] = {}
     for cell in student.cells():
-        found.setdefault(cell.name.split("-")[0], []).append(cell)
+        found.setdefault(cell.arm, []).append(cell)
     return found
-
-
-def _alike(student: Student) -> tuple[str, ...]:
-    """Students with the same start and the same schedule."""
-    run = student.ready.run
-    return run.student.model_dump_json(), run.student_from, run.train.model_dump_json()
-
-
-def _is_plain(student: Student) -> bool:
-    plan, ready = student.plan, student.ready
-    alone = len(plan.phases) == 1 and not len(ready.extra) and ready.labelled is not None
-    return alone and to_table(plan.objective) == to_table(without_teacher(ready.task))

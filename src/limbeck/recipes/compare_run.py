@@ -29,6 +29,8 @@ _OF_ALL = (
     "places",
     "text",
     "mask",
+    "pairs",
+    "directions",
     "teach",
     "measure",
 )

@@ -12,7 +12,7 @@ from transformers import TrainerCallback
 
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Stage, Watcher
-from limbeck.core.task import OF_TOKENS
+from limbeck.core.task import OF_SEQUENCES, OF_TOKENS
 from limbeck.recipes.asked import ask
 from limbeck.recipes.cell import Outcome, train_cell
 from limbeck.recipes.folder import agree, claimed
@@ -24,6 +24,7 @@ from limbeck.recipes.recipe import to_table
 from limbeck.recipes.run import CUSTOM, Run
 from limbeck.recipes.student import Student, set_up
 from limbeck.recipes.tell import Findings, settle, tell
+from limbeck.recipes.translation import distill_pairs
 from limbeck.students.saved import open_saved
 from limbeck.students.shrink import Shrink
 
@@ -55,7 +56,8 @@ def distill(
     run = run or Run(**knobs, data=dict(reading or {}))
     found = given(run, teacher, data, student, out, tokenizer, **own)
     with claimed(found.run.out, resume=resume) as folder:
-        job = distill_words if found.run.data.task in OF_TOKENS else _distill
+        task = found.run.data.task
+        job = distill_words if task in OF_TOKENS else distill_pairs if task in OF_SEQUENCES else _distill
         said = command or " ".join(sys.argv)
         return job(found, folder, callbacks, watcher or Silent(), said)
 
@@ -80,7 +82,7 @@ def _distill(
         ready.teacher.network.to("meta")  # all is asked: its memory goes to the student
     outcomes: dict[str, list[Outcome]] = {}
     for cell in student.cells():
-        outcomes.setdefault(cell.name.split("-")[0], []).append(train_cell(cell, folder / "arms", watcher, callbacks))
+        outcomes.setdefault(cell.arm, []).append(train_cell(cell, folder / "arms", watcher, callbacks))
     findings = Findings(student.ready, asked.test, teacher_home, outcomes, folder, command)
     record = tell(findings, watcher, MEASURING)
     record = record.but(notes=[student.start.origin, *asked.notes, *record.notes])

@@ -75,7 +75,7 @@ def evaluate(
             _arm(asked[0], "student", _result(corpus, logits[0]).but(fidelity=closeness)),
         ]
         partings = disagreements(corpus.task, test.texts, test.pairs, logits[0], logits[1], test.labels, test.labelled)
-    return _record("eval", Path(model).name, command, corpus.task, corpus.card, arms).but(
+    return record_of("eval", Path(model).name, command, corpus.task, corpus.card, arms).but(
         knobs={"model": model, "teacher": teacher, "data": settings.model_dump()},
         fingerprints={one.where: fingerprint(one.network) for one in asked},
         disagreements=[parting.model_dump() for parting in partings],
@@ -108,7 +108,7 @@ def _evaluate_places(
         watcher.at(f"{EVALUATING} {each.where}", 1.0)
         result = SeedResult(seed=0, quality=said.quality, per_class=list(said.per_class), fidelity=said.fidelity)
         arms.append(_arm(each, role, result))
-    return _record("eval", Path(model).name, "", corpus.task, corpus.card, arms).but(
+    return record_of("eval", Path(model).name, "", corpus.task, corpus.card, arms).but(
         knobs={"model": model, "teacher": teacher, "data": settings.model_dump(), "places": places.model_dump()},
         fingerprints={each.where: fingerprint(each.network) for each in asked},
     )
@@ -158,7 +158,7 @@ def bench(
     ]
     watcher.at(TIMING, 1.0)
     card = DataCard(source=f"{len(texts)} texts", columns={}, read=len(texts))
-    return _record("bench", "bench", command, Task(kind=kind), card, arms).but(
+    return record_of("bench", "bench", command, Task(kind=kind), card, arms).but(
         knobs={"models": list(models), "measure": settings.model_dump(), "max_length": max_length}
     )
 
@@ -200,7 +200,7 @@ def evaluate_words(
         watcher.at(f"{EVALUATING} {each.where}", 1.0)
         arms.append(_arm(each, role, SeedResult(seed=0, quality=found.quality, fidelity=found.fidelity)))
     prints = {name: fingerprint(each.network) for each, name in zip(asked, ("model", "teacher"), strict=False)}
-    return _record("eval", Path(model).name, command, words.task, corpus.card, arms).but(fingerprints=prints)
+    return record_of("eval", Path(model).name, command, words.task, corpus.card, arms).but(fingerprints=prints)
 
 
 def _answers(one: Model, corpus: Corpus, max_length: int, watcher: Watcher) -> np.ndarray:
@@ -228,7 +228,7 @@ def _arm(one: Model, role: str, result: SeedResult) -> Arm:
     )
 
 
-def _record(kind: str, name: str, command: str, task: Task, card: DataCard, arms: list[Arm]) -> Record:
+def record_of(kind: str, name: str, command: str, task: Task, card: DataCard, arms: list[Arm]) -> Record:
     return Record(
         kind=kind,
         name=name,

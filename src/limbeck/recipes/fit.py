@@ -15,25 +15,34 @@ from limbeck.core.errors import DataError, KnobError
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, Citation, DataCard, Record
-from limbeck.core.task import OF_TOKENS, TokenKind
+from limbeck.core.task import OF_SEQUENCES, OF_TOKENS, Task, TokenKind
 from limbeck.data.language_corpus import load_language
+from limbeck.data.parallel import read_parallel
+from limbeck.data.sequences import encode_sequences
 from limbeck.measure.machine import machine
 from limbeck.measure.size import size_of
+from limbeck.measure.written import sacrebleu_metrics
 from limbeck.objectives import Labels, Language, NextSentence
-from limbeck.objectives.papers import DEVLIN_2019
+from limbeck.objectives.papers import DEVLIN_2019, VASWANI_2017
 from limbeck.recipes.cell import Cell, Outcome, train_cell
 from limbeck.recipes.folder import RECORD_FILE, agree, claimed, put
 from limbeck.recipes.forms import form_of
+from limbeck.recipes.ground import pairs_fingerprint
 from limbeck.recipes.job import MEASURING, Result, passed, timing_cost
 from limbeck.recipes.phases import single
 from limbeck.recipes.prepare import data_prints
 from limbeck.recipes.run import TrainRun
+from limbeck.recipes.sequence_exam import SequenceExam
+from limbeck.recipes.tagged import beginning, tagged
 from limbeck.recipes.tell import describe, measure_speed, now
 from limbeck.recipes.word_exam import TokenExam
 from limbeck.recipes.words import ask_words, check_length, mask_fingerprint, sample_of, text_fingerprint
+from limbeck.recipes.written import gold_targets
 from limbeck.report import Report
 from limbeck.students.open import fingerprint, open_language_model, shape_of, tokenizer_fingerprint
+from limbeck.students.open_translator import decoder_start, new_translator, open_translator
 from limbeck.students.vocabulary import own_words, rows_of
+from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.train.trainer import check_loggers
 
 FITTING = "training"
@@ -63,7 +72,7 @@ def fit(
     command: str = "",
 ) -> Result:
     """Trains `run.model` on `run.data`; the model folder is `out/model`."""
-    if not run.model:
+    if not run.model and run.data.task not in OF_SEQUENCES:
         raise KnobError("no model was given", "name one with --model: a folder or a hub id")
     if not run.out:
         raise KnobError("no place for the result was given", "name a folder with --out")
@@ -77,7 +86,11 @@ def _fit(
     if run.train.threads:
         torch.set_num_threads(run.train.threads)
     check_loggers(run.train)
-    job = (_words_job if run.data.task in OF_TOKENS else _rows_job)(run, data, watcher)
+    jobs: dict[str, Callable[..., Job]] = {
+        **dict.fromkeys(OF_TOKENS, _words_job),
+        **dict.fromkeys(OF_SEQUENCES, _pairs_job),
+    }
+    job = jobs.get(run.data.task, _rows_job)(run, data, watcher)
     agree(folder, job.run, job.fingerprints)
     passes = 3 * run.train.epochs * len(job.cell.train) * passed(job.network)
     watcher.plan([Stage(FITTING, passes), Stage(MEASURING, timing_cost(run.measure, models=1))])
@@ -85,6 +98,7 @@ def _fit(
     place = folder / "model"
     put(outcome.model, place)
     network, tokenizer = job.reopen(place)
+    paper = VASWANI_2017 if job.cell.task.of_sequences else DEVLIN_2019
     record = Record(
         kind="train",
         name=folder.name,
@@ -99,7 +113,7 @@ def _fit(
         data=job.card,
         arms=[_arm(job, network, place, outcome, watcher)],
         seconds={FITTING: outcome.result.seconds},
-        citations=[Citation(text=str(DEVLIN_2019), bibtex=DEVLIN_2019.bibtex())],
+        citations=[Citation(text=str(paper), bibtex=paper.bibtex())],
     )
     record.save(folder / RECORD_FILE)
     report = Report((record,))
@@ -119,7 +133,7 @@ def _rows_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
     if not matter.labelled:
         raise DataError(f"{matter.card.source} has no labels to learn from", "give labelled rows")
     cell = Cell(
-        name=f"model-seed{run.seed}",
+        arm="model",
         title=FITTING,
         seed=run.seed,
         build=lambda: form.headed(run.model, task, run.trust_remote_code)[0],
@@ -148,7 +162,7 @@ def _words_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
     run = run.but(train=run.train.at_width(shape_of(network).hidden, words.task), mask=run.mask.settled())
     objective: Objective = 1.0 * Language()
     cell = Cell(
-        name=f"model-seed{run.seed}",
+        arm="model",
         title=FITTING,
         seed=run.seed,
         build=lambda: opened()[0],
@@ -171,11 +185,54 @@ def _words_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
     return Job(run, cell, network, corpus.card, prints, reopen, texts, corpus.length)
 
 
+def _pairs_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
+    sacrebleu_metrics()  # or refuses: it is needed after the first epoch
+    corpus = read_parallel(run.data, tagged(run), data, watcher)
+    if not corpus.train.targeted.any():
+        raise DataError(f"{corpus.card.source} has no targets to learn from", "give texts with their translations")
+    begin, notes = beginning(run, corpus)
+    network, tokenizer = begin.network, begin.tokenizer
+    for note in notes:
+        watcher.say(note)
+
+    def build() -> PreTrainedModel:
+        if run.model:
+            return open_translator(run.model, trust_remote_code=run.trust_remote_code)[0]
+        return new_translator(run.new, tokenizer)
+
+    task = Task(kind="translate", vocabulary=own_words(network, tokenizer))
+    run = run.but(train=run.train.at_width(shape_of(network).hidden, task))
+    start, longest = decoder_start(network), run.data.max_length
+    rows, targets, note = gold_targets(corpus.train)
+    sources = [corpus.train.sources[row] for row in rows]
+    train = encode_sequences(sources, targets, tokenizer, start, longest)
+    if note:
+        watcher.say(note)
+    cell = Cell(
+        arm="model",
+        title=FITTING,
+        seed=run.seed,
+        build=build,
+        tokenizer=tokenizer,
+        task=task,
+        plan=single(1.0 * Language(smoothing=run.smoothing), run.train),
+        train=train,
+        exam=SequenceExam(task, tokenizer, start, corpus.dev, corpus.test, TranslateSettings(), longest),
+    )
+    prints = {"tokenizer": tokenizer_fingerprint(tokenizer), "data": pairs_fingerprint(corpus)}
+    texts = [(source, "") for source in corpus.test.sources]
+    card = corpus.card.but(truncated=train.truncated)
+    return Job(run, cell, network, card, prints, open_translator, texts, longest)
+
+
 def _arm(job: Job, network: PreTrainedModel, place: Path, outcome: Outcome, watcher: Watcher) -> Arm:
     """The trained model with its size and, if asked for, its speed."""
     settings = job.run.measure
     timed = settings.speed
-    speeds = measure_speed({"model": place}, job.texts, settings, job.longest, watcher, MEASURING) if timed else {}
+    beam = TranslateSettings().test_beam if job.cell.task.of_sequences else 0
+    speeds = (
+        measure_speed({"model": place}, job.texts, settings, job.longest, watcher, MEASURING, beam) if timed else {}
+    )
     return Arm(
         name="model",
         title=f"{describe(network)}, trained on {'text' if job.cell.task.of_tokens else 'labels'}",

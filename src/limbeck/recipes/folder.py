@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -60,12 +60,12 @@ def claimed(out: Path | str, *, resume: bool) -> Iterator[Path]:
             folder.rmdir()
 
 
-def agree(folder: Path, run: S, fingerprints: Mapping[str, str]) -> None:
+def agree(folder: Path, run: S, fingerprints: Mapping[str, str], write: Callable[[S], str] = write_run) -> None:
     """Writes down what the run is, or, where one was begun, checks that this is the same."""
     file, prints = folder / RUN_FILE, folder / PRINTS_FILE
     if not file.exists():
         write_text(prints, json.dumps(fingerprints, indent=1) + "\n")
-        write_text(file, write_run(run))
+        write_text(file, write(run))
         return
     changed = [line for line in differences(type(run)(**read_run(file)), run) if line.split(":")[0] not in _FREE]
     if changed:

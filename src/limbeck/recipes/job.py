@@ -81,7 +81,7 @@ def cells(
     arms.append(("distilled", "student with teacher", taught, train))
     return [
         Cell(
-            name=f"{name}-seed{seed}",
+            arm=name,
             title=f"{title}, seed {seed}",
             seed=seed,
             build=start.student,

@@ -13,7 +13,8 @@ from limbeck.core.progress import Watcher
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
 from limbeck.core.want import Want
-from limbeck.data.tokens import TokenCollator, Tokens, token_batch, uids_of
+from limbeck.data.encode import to_batch
+from limbeck.data.tokens import TokenCollator, Tokens, uids_of
 from limbeck.recipes.run import CacheRun, Run
 from limbeck.recipes.words import Words
 from limbeck.teachers.keep import keep
@@ -115,4 +116,4 @@ def _batches(train: Tokens, collator: TokenCollator, blocks: np.ndarray, round: 
     order = sorted(blocks.tolist(), key=lambda block: -train.lengths[block])
     for start in range(0, len(order), size):
         rows: list[dict[str, Any]] = [train[round * len(train) + block] for block in order[start : start + size]]
-        yield token_batch(collator(rows), collator.task)
+        yield to_batch(collator(rows), collator.task)

@@ -90,7 +90,7 @@ def distill_words(
         ready.teacher.network.base_model.to("meta")  # all is asked: its memory goes to the student
     outcomes: dict[str, list[Outcome]] = {}
     for cell in _cells(ready, teacher, exam):
-        outcomes.setdefault(cell.name.split("-")[0], []).append(train_cell(cell, folder / "arms", watcher, callbacks))
+        outcomes.setdefault(cell.arm, []).append(train_cell(cell, folder / "arms", watcher, callbacks))
     found = WordFindings(
         ready.run,
         ready.words,

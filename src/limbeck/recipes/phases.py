@@ -10,7 +10,7 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.objective import Objective, asks, bridges, wants
 from limbeck.core.record import Shape
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.want import OF_HEADS, Ask, Want
+from limbeck.core.want import NOTHING, OF_HEADS, ONLY_LOGITS, Ask, Want
 from limbeck.math.layermap import layer_pairs
 from limbeck.recipes.recipe import Stage, Table, from_table
 from limbeck.recipes.run import Run
@@ -26,14 +26,17 @@ class Phase:
     objective: Objective
     schedule: Schedule
     teacher: Teacher = NoTeacher()  # noqa: RUF009
-    of_student: Ask = Ask()  # noqa: RUF009
-    of_teacher: Ask = Ask(Want.NOTHING)  # noqa: RUF009
+    of_student: Ask = ONLY_LOGITS
+    of_teacher: Ask = NOTHING
     focus: int = 0  # the one layer that learns; 0: all
+    after: bool = False  # comes after the main one
+    targets: str = ""  # what a translator learns to write
 
     @property
     def watched(self) -> bool:
         """Measured on the dev split on the way, and its best weights kept; else the last ones."""
-        return self.name == MAIN and any(weight and part.answers for weight, part in self.objective.weighted)
+        answers = any(weight and part.answers for weight, part in self.objective.weighted)
+        return answers and (self.name == MAIN or self.after)
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Plan:
 
     @property
     def of_teacher(self) -> Ask:
-        total = Ask(Want.NOTHING)
+        total = NOTHING
         for phase in self.phases:
             total = total | phase.of_teacher
         return total
@@ -59,23 +62,28 @@ class Plan:
         return sum(phase.schedule.epochs for phase in self.phases)
 
     @property
+    def main(self) -> Phase:
+        return next(phase for phase in self.phases if phase.name == MAIN)
+
+    @property
     def objective(self) -> Objective:
         """Of the main phase."""
-        return self.phases[-1].objective
+        return self.main.objective
 
     def taught(self, by: Callable[[Phase], Teacher]) -> Plan:
         return replace(self, phases=tuple(replace(phase, teacher=by(phase)) for phase in self.phases))
 
 
-def single(objective: Objective, schedule: Schedule) -> Plan:
+def single(objective: Objective, schedule: Schedule, targets: str = "") -> Plan:
     """One phase that looks at answers only."""
-    return Plan((Phase(MAIN, objective, schedule),))
+    return Plan((Phase(MAIN, objective, schedule, targets=targets),))
 
 
 def plan(run: Run, objective: Objective, student: Shape, teacher: Shape) -> Plan:
     """Every phase in order, checked against the shapes of both models."""
-    phases = [phase for name, stage in run.stages.items() for phase in _phases(name, stage, run, student, teacher)]
-    phases.append(Phase(MAIN, objective, run.train))
+    around = [phase for name, stage in run.stages.items() for phase in _phases(name, stage, run, student, teacher)]
+    main = Phase(MAIN, objective, run.train, targets=run.translate.targets)
+    phases = [*(p for p in around if not p.after), main, *(p for p in around if p.after)]
     _check_layers(phases, student)
     checked = tuple(
         replace(phase, of_student=of_student, of_teacher=of_teacher)
@@ -100,11 +108,12 @@ def _check_layers(phases: Sequence[Phase], student: Shape) -> None:
 def _phases(name: str, stage: Stage, run: Run, student: Shape, teacher: Shape) -> list[Phase]:
     schedule = run.train.but(
         epochs=stage.epochs or run.train.epochs,
-        learning_rate=stage.learning_rate or run.train.learning_rate,
+        learning_rate=stage.learning_rate or stage.rate * run.train.learning_rate,
         decay=run.train.decay if stage.decay == "as train" else stage.decay,
     )
     if not stage.progressive:
-        return [Phase(name, from_table(stage.objective), schedule)]
+        targets = stage.targets or run.translate.targets
+        return [Phase(name, from_table(stage.objective), schedule, after=stage.after, targets=targets)]
     return [
         Phase(
             f"{name}-{layer}",

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import Objective, misfits, wants
 from limbeck.core.progress import Watcher
+from limbeck.core.record import DataCard
 from limbeck.core.task import Task
 from limbeck.core.want import PER_TEXT, Want
 from limbeck.data.corpus import Corpus, Examples, joined
@@ -65,6 +66,20 @@ class Material:
     @property
     def encoded(self) -> Mapping[str, Split]:
         return self.matter.rows
+
+    @property
+    def card(self) -> DataCard:
+        return self.matter.card
+
+    @property
+    def rows(self) -> int:
+        """That the teacher is asked about."""
+        return sum(map(len, self.encoded.values()))
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """Of the test split, to time models on."""
+        return self.matter.texts
 
 
 @dataclass(frozen=True)

@@ -18,16 +18,19 @@ Table = dict[str, dict[str, Any]]  # method name → weight and knobs: an object
 
 
 class Stage(Settings):
-    """Training that comes before the main one, towards another objective."""
+    """Training that comes before the main one, or after it, towards another objective."""
 
     epochs: float = knob(0.0, "passes over the training rows; 0: as many as the main stage", at_least=0)
-    learning_rate: float = knob(0.0, "peak of the learning rate; 0: as the main stage", at_least=0)
+    learning_rate: float = knob(0.0, "peak of the learning rate; 0: by `rate`", at_least=0)
+    rate: float = knob(1.0, "share of the main stage's learning rate", above=0)
     decay: Literal["as train", "linear", "cosine", "constant"] = knob(
         "as train", "how the rate falls after warm-up; as train: as in the main stage"
     )
     progressive: bool = knob(
         False, "one layer after another, from the first: a tenth of the rate for those below, none for those above"
     )
+    after: bool = knob(False, "comes after the main stage instead of before it")
+    targets: Literal["", "gold", "beam", "closest"] = knob("", "of translate: what is written; as the main stage's")
     objective: Table = knob({}, "terms and weights")
 
 
@@ -36,8 +39,8 @@ class Recipe:
     name: str
     summary: str
     paper: Paper
-    objective: Callable[[Task], Objective]  # of the main, last stage
-    stages: Callable[[Task], dict[str, Stage]] = lambda task: {}  # what comes before it, by name
+    objective: Callable[[Task], Objective]  # of the main stage
+    stages: Callable[[Task], dict[str, Stage]] = lambda task: {}  # what comes before or after it, by name
     serves: tuple[Kind, ...] = OF_TEXTS
     defaults: Mapping[str, Any] = field(default_factory=dict)  # tables of knobs, where a person says nothing else
 

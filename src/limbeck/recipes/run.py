@@ -16,12 +16,17 @@ from limbeck.core.knob import Settings, knob
 from limbeck.core.task import Kind, Task
 from limbeck.data.augment import AugmentSettings
 from limbeck.data.language import MaskSettings, TextSettings
+from limbeck.data.pair_settings import PairSettings
 from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.settings import DataSettings
 from limbeck.measure.settings import MeasureSettings
+from limbeck.recipes.directions import Direction, check_directions
 from limbeck.recipes.recipe import RECIPES, Stage, Table, find, from_table, to_table
+from limbeck.students.new_settings import NewSettings
 from limbeck.students.shrink import Shrink
 from limbeck.teachers.settings import TeachSettings
+from limbeck.teachers.switch_settings import SwitchSettings
+from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.train.schedule import Schedule
 
 CUSTOM = "custom"  # the objective is the run's own, whole
@@ -33,6 +38,7 @@ AUTO: dict[Kind, str] = {
     "answer": "hinton",
     "mask-fill": "truncated",
     "generate": "truncated",
+    "translate": "seq-kd",
 }
 
 
@@ -46,8 +52,8 @@ class Run(Settings):
     )
     recipe: str = knob(
         "auto",
-        "hinton, logits, finetune; of words truncated, word-kd, distilbert, finetune; or custom (the objective as "
-        "given, nothing added); auto: hinton, for numbers logits, for words truncated",
+        "a paper's way, as `limbeck methods` lists them; or custom (the objective as given, nothing added); auto: "
+        "hinton, for numbers logits, for words truncated, for translations seq-kd",
         short="--recipe",
     )
     out: str = knob("", "folder for the student, the report and everything else", short="--out")
@@ -69,10 +75,15 @@ class Run(Settings):
     places: PlaceSettings = knob(PlaceSettings(), "words and answers in texts, for --task tag and answer")
     text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
     mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
+    pairs: PairSettings = knob(PairSettings(), "sources and targets, for --task translate")
+    translate: TranslateSettings = knob(TranslateSettings(), "how the teacher translates, for --task translate")
+    new: NewSettings = knob(NewSettings(), "a translator that starts from nothing, where the teacher is a black box")
     student: Shrink = knob(Shrink(), "the shape of the student")
     augment: AugmentSettings = knob(AugmentSettings(), "texts made up for the teacher to answer")
     objective: Table = knob({}, "terms and weights that differ from the recipe's")
     stages: dict[str, Stage] = knob({}, "training before the main one, by name")
+    directions: dict[str, Direction] = knob({}, "of translate: several teachers of one student, by direction")
+    switch: SwitchSettings = knob(SwitchSettings(), "when a teacher steps back, for --task translate")
     train: Schedule = knob(Schedule(), "how the student is trained")
     teach: TeachSettings = knob(TeachSettings(), "how the teacher is asked")
     measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
@@ -81,7 +92,9 @@ class Run(Settings):
 class TrainRun(Settings):
     """Fine-tune an encoder on a file of texts, to have a teacher."""
 
-    model: str = knob("", "the encoder to fine-tune: a folder or a hub id", short="--model")
+    model: str = knob(
+        "", "the model to fine-tune: a folder or a hub id; a translator may also start from nothing", short="--model"
+    )
     out: str = knob("", "folder for the model, the report and everything else", short="--out")
     seed: int = knob(0, "seed of the new head, the dropout and the order of the rows", at_least=0, short="--seed")
     trust_remote_code: bool = knob(False, "run Python code that comes with the model; only for code you have read")
@@ -89,6 +102,14 @@ class TrainRun(Settings):
     places: PlaceSettings = knob(PlaceSettings(), "words and answers in texts, for --task tag and answer")
     text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
     mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
+    pairs: PairSettings = knob(PairSettings(), "sources and targets, for --task translate")
+    new: NewSettings = knob(NewSettings(), "the shape of a new translator, for --task translate without --model")
+    smoothing: float = knob(0.1, "of translate: label smoothing", at_least=0, below=1, source="Vaswani et al. 2017")
+    tag: str = knob(
+        "", "of translate: the language put before every source, as <2de>, for a student of several teachers"
+    )
+    tags: str = knob("", "of translate: languages, comma-separated, that get such a token in a new vocabulary")
+    vocabulary_from: str = knob("", "of translate: a translator whose vocabulary is taken instead of making one")
     train: Schedule = knob(Schedule(), "how it is trained")
     measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
 
@@ -118,6 +139,7 @@ class CacheRun(Settings):
 
 def complete(run: Run, task: Task) -> Run:
     """The run with its recipe spelled out: what the file of a finished run says."""
+    check_directions(run.directions, task.kind)
     name, given = run.recipe, dict(run.objective)
     stages = {stage: settings.model_dump() for stage, settings in run.stages.items()}
     if name != CUSTOM:
@@ -200,10 +222,10 @@ def write_run(run: Settings) -> str:
     for name, value in tables:
         if isinstance(value, BaseModel):
             lines += _table(name, value)
-        elif name == "stages":
-            for stage, settings in value.items():
-                lines += _table(f"{name}.{stage}", settings)
-                lines += _terms(f"{name}.{stage}.objective", settings.objective)
+        elif name in ("stages", "directions"):
+            for key, settings in value.items():
+                lines += _table(f"{name}.{key}", settings)
+                lines += _terms(f"{name}.{key}.objective", getattr(settings, "objective", {}))
         else:
             lines += _terms(name, value)
     return "\n".join(lines).lstrip("\n") + "\n"

@@ -11,9 +11,12 @@ from limbeck.core.want import OF_HEADS
 from limbeck.data.corpus import Corpus
 from limbeck.recipes.asked import Asked
 from limbeck.recipes.cell import Cell, TaughtExam
+from limbeck.recipes.finetune import without_teacher
 from limbeck.recipes.job import Start, cells, passed, start_from, start_shrunk
 from limbeck.recipes.phases import Plan, plan
 from limbeck.recipes.prepare import Prepared
+from limbeck.recipes.recipe import to_table
+from limbeck.recipes.run import Run
 from limbeck.students.open import shape_of
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import sizes_of
@@ -25,6 +28,29 @@ class Student:
     start: Start
     plan: Plan
     exam: TaughtExam
+
+    @property
+    def run(self) -> Run:
+        return self.ready.run
+
+    @property
+    def plain(self) -> bool:
+        """Learns from labels alone."""
+        alone = len(self.plan.phases) == 1 and not self.made_up and self.ready.labelled is not None
+        return alone and to_table(self.plan.objective) == to_table(without_teacher(self.ready.task))
+
+    @property
+    def made_up(self) -> int:
+        return len(self.ready.extra)
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        return self.ready.fingerprints
+
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """The same for students with the same start and the same schedule."""
+        return self.run.student.model_dump_json(), self.run.student_from, self.run.train.model_dump_json()
 
     def taught(self, asked: Asked) -> Student:
         """With its teacher, in training and beside it in the exam."""

@@ -78,6 +78,7 @@ def measure_speed(
     max_length: int,
     watcher: Watcher,
     stage: str,
+    beam: int = 0,
 ) -> dict[str, Speed]:
     probes = len(folders) * settings.repeats
     note = "latency and memory, one process at a time"
@@ -91,6 +92,7 @@ def measure_speed(
         rounds=settings.rounds,
         batch=settings.batch_size,
         max_length=max_length,
+        beam=beam,
     )
 
 

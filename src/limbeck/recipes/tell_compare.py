@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from limbeck.core.errors import LimbeckError
 from limbeck.core.progress import Watcher
@@ -17,8 +19,9 @@ from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
 from limbeck.recipes.cell import Answers, Outcome
 from limbeck.recipes.compare_lanes import Lane
-from limbeck.recipes.compare_run import CompareRun
+from limbeck.recipes.ground import Ground
 from limbeck.recipes.prepare import Material
+from limbeck.recipes.run import Run
 from limbeck.recipes.tell import citations, label_notes, measure_speed, now
 from limbeck.students.open import shape_of
 
@@ -29,12 +32,14 @@ TOGETHER = 0.95  # how sure all intervals are at once
 class Contest:
     """What was compared and what came of it."""
 
-    run: CompareRun
-    material: Material
+    run: Run
+    columns: Collection[str]  # lanes that a person asked for
+    budget: float  # minutes that were shared out; 0 for none
+    material: Material | Ground
     lanes: Sequence[Lane]
     outcomes: dict[str, list[Outcome]]  # lane → the seeds that were trained
     teacher: Answers  # on the test split
-    teacher_home: Path
+    teacher_home: Path | None  # None for one that only translates
     failed: list[Failure]
     folder: Path
     command: str
@@ -59,7 +64,7 @@ def tell_compare(found: Contest, watcher: Watcher, stage: str, notes: Sequence[s
         fingerprints=material.fingerprints,
         task=material.task,
         metric=material.task.metric,
-        data=material.matter.card,
+        data=material.card,
         arms=arms,
         comparisons=_comparisons(found),
         failed=_together(found.failed),
@@ -70,14 +75,17 @@ def tell_compare(found: Contest, watcher: Watcher, stage: str, notes: Sequence[s
 
 
 def _teacher_arm(found: Contest, speeds: dict[str, Speed]) -> Arm:
-    said, network = found.teacher, found.material.teacher.network
+    said, teacher = found.teacher, found.material.teacher
+    result = SeedResult(seed=0, quality=said.quality, per_class=list(said.per_class))
+    if teacher is None:
+        return Arm(name="teacher", title="teacher, a black box", role="teacher", runs=[result])
     return Arm(
         name="teacher",
         title="teacher",
         role="teacher",
-        shape=shape_of(network),
-        runs=[SeedResult(seed=0, quality=said.quality, per_class=list(said.per_class))],
-        size=size_of(network, found.teacher_home),
+        shape=shape_of(teacher.network),
+        runs=[result],
+        size=size_of(teacher.network, found.teacher_home),
         speed=speeds.get("teacher"),
     )
 
@@ -101,9 +109,10 @@ def _arm(found: Contest, lane: Lane, speeds: dict[str, Speed]) -> Arm:
 def _title(found: Contest, lane: Lane) -> str:
     """A column's own name; a baseline that was added is known by whom it serves."""
     served = [other.name for other in found.lanes if other.than == lane.name]
-    added = lane.plain and lane.name not in found.run.each
+    added = lane.plain and lane.name not in found.columns
     whose = " and ".join(served) if len(served) < 3 else f"{served[0]} and {len(served) - 1} more"
-    return f"labels only, beside {whose}" if added else lane.name
+    alone = "given targets only" if found.material.task.of_sequences else "labels only"
+    return f"{alone}, beside {whose}" if added else lane.name
 
 
 def _in_order(found: Contest, arms: Sequence[Arm]) -> list[Arm]:
@@ -125,11 +134,12 @@ def _in_order(found: Contest, arms: Sequence[Arm]) -> list[Arm]:
 def _speeds(found: Contest, watcher: Watcher, stage: str) -> tuple[dict[str, Speed], list[str]]:
     """Of the teacher and of one model of each build; and what hindered. Trained models outlive a clock that fails."""
     homes = {timed_as(lane): found.outcomes[lane.name][0].model for lane in reversed(found.done)}
-    folders = {"teacher": found.teacher_home, **homes}
-    run, texts = found.run, found.material.matter.texts
+    folders = {"teacher": found.teacher_home, **homes} if found.teacher_home else homes
+    run, texts = found.run, found.material.texts
+    beam = run.translate.test_beam if found.material.task.of_sequences else 0
 
     def timed(some: dict[str, Path]) -> dict[str, Speed]:
-        return measure_speed(some, texts, run.measure, run.data.max_length, watcher, stage)
+        return measure_speed(some, texts, run.measure, run.data.max_length, watcher, stage, beam)
 
     try:
         return timed(folders), []
@@ -147,7 +157,7 @@ def _speeds(found: Contest, watcher: Watcher, stage: str) -> tuple[dict[str, Spe
 def timed_as(lane: Lane) -> str:
     """Models that share this take the same time: the same layers over the same tokens."""
     network: Any = lane.student.start.network
-    return f"{shape_of(network).model_dump_json()} {network.num_parameters()} {lane.student.ready.run.student_from}"
+    return f"{shape_of(network).model_dump_json()} {network.num_parameters()} {lane.student.run.student_from}"
 
 
 def _comparisons(found: Contest) -> list[Comparison]:
@@ -158,7 +168,8 @@ def _comparisons(found: Contest) -> list[Comparison]:
     task, test = found.material.task, found.teacher
     pairs = [(lane, _paired(found, lane)) for lane in found.done if lane.than in found.outcomes]
     pairs = [(lane, both) for lane, both in pairs if both]
-    if not test.labelled.any():
+    labels, labelled = (test.labels, test.labelled) if len(test.labelled) else (_every(test), _every(test))
+    if not labelled.any():
         return []
     sure = math.ceil(1e4 * (1 - (1 - TOGETHER) / max(len(pairs), 1)) - 1e-6) / 1e4
     return [
@@ -169,13 +180,18 @@ def _comparisons(found: Contest) -> list[Comparison]:
             lane.than,
             [mine.logits for mine, _ in both],
             [theirs.logits for _, theirs in both],
-            test.labels,
-            test.labelled,
+            labels,
+            labelled,
             rounds=found.run.measure.bootstrap,
             confidence=sure,
         )
         for lane, both in pairs
     ]
+
+
+def _every(test: Answers) -> np.ndarray:
+    """Of translations every row has its target, which is in its sums already."""
+    return np.ones(len(test.uids), dtype=bool)
 
 
 def _paired(found: Contest, lane: Lane) -> list[tuple[Outcome, Outcome]]:
@@ -200,35 +216,36 @@ def _citations(found: Contest) -> list[Citation]:
         cited
         for lane in found.done
         for phase in lane.cells[0].plan.phases
-        for cited in citations("" if lane.plain else lane.student.ready.run.recipe, phase.objective)
+        for cited in citations("" if lane.plain else lane.student.run.recipe, phase.objective)
     ]
     return list({cited.bibtex: cited for cited in every}.values())
 
 
 def _notes(found: Contest) -> list[str]:
-    corpus, run, notes = found.material.corpus, found.run, []
-    notes.append(
-        "Nothing was tuned: every column ran with the knobs of its recipe and of this run, once for each seed."
-    )
+    run, notes = found.run, []
+    if len(found.columns) > 1:
+        notes.append(
+            "Nothing was tuned: every column ran with the knobs of its recipe and of this run, once for each seed."
+        )
     notes += _origins(found)
     if run.measure.speed and len({timed_as(lane) for lane in found.done}) < len(found.done):
         notes.append("Models of one shape were timed once.")
-    if run.budget_minutes:
+    if found.budget:
         got = "; ".join(f"{_title(found, lane)} {lane.epochs:.3g} of {_asked_epochs(lane):.3g}" for lane in found.done)
-        notes.append(f"A budget of {run.budget_minutes:g} min was shared out. Epochs trained: {got}.")
+        notes.append(f"A budget of {found.budget:g} min was shared out. Epochs trained: {got}.")
     notes += [note for lane in found.done if (note := _dearer(found, lane))]
-    return [*notes, *label_notes(corpus.card)]
+    return [*notes, *label_notes(found.material.card)]
 
 
 def _asked_epochs(lane: Lane) -> float:
-    return lane.student.ready.run.train.epochs if lane.plain else lane.student.plan.epochs
+    return lane.student.run.train.epochs if lane.plain else lane.student.plan.epochs
 
 
 def _origins(found: Contest) -> list[str]:
     """Where students start, each way once, with the columns that it is true of."""
     ways: dict[str, list[str]] = {}
     for lane in found.done:
-        if lane.name in found.run.each:  # added baselines start as the column beside them
+        if lane.name in found.columns:  # added baselines start as the column beside them
             ways.setdefault(lane.student.start.origin, []).append(lane.name)
     return [f"{', '.join(names)}: {origin}" for origin, names in ways.items()]
 

@@ -9,6 +9,7 @@ from limbeck.core.record import Arm, Fidelity, Record
 from limbeck.report import dots, svg
 from limbeck.report import numbers as n
 from limbeck.report.charts import NARROW, WIDE, Figure, axis_title, scaled, tones, wide_range
+from limbeck.report.gains import against_none
 from limbeck.report.summary import Spread, by_quality, quality, spread, teacher_of
 from limbeck.report.units import units
 
@@ -29,17 +30,20 @@ def standing(record: Record) -> Figure | None:
     teacher = teacher_of(record)
     level = scaled(metric, found).mean if teacher and (found := quality(teacher, metric)) else None
     name = n.metric_name(metric)
-    told = f"{name} of every model, the best first: ".capitalize() + ", ".join(f"{r.label} {r.text}" for r in rows)
+    told = n.opening(f"{name} of every model, the best first: ") + ", ".join(f"{r.label} {r.text}" for r in rows)
     log = wide_range(metric, (row.value for row in rows))
     draw = partial(dots.dots, rows, axis_title(metric), title=told, level=level, log=log)
     caption = "The best first. "
     caption += "Faint dots are single seeds. " if any(len(row.seeds) > 1 for row in rows) else "One seed each. "
     caption += "The dashes are the teacher." if level is not None else ""
-    title = f"{name} of every model".capitalize()
+    title = n.opening(f"{name} of every model")
     return Figure(title, caption.strip(), draw(width=WIDE.width), draw(width=NARROW.width))
 
 
 def closeness(record: Record) -> Figure | None:
+    """Of a translator nothing: no translation is the only right one."""
+    if record.task.of_sequences:
+        return None
     return _token_by_token(record) if record.task.of_tokens else _right_and_wrong(record)
 
 
@@ -124,12 +128,13 @@ def calibration(record: Record) -> Figure | None:
 
 def differences(record: Record) -> Figure | None:
     """The comparisons, each with its interval; one that holds zero proves nothing."""
-    if not record.comparisons:
+    found = against_none(record)
+    if not found:
         return None
     tone, rows = tones(record), []
     titles = {arm.name: arm.title for arm in record.arms}
-    first = record.comparisons[0]
-    for c in (c for c in record.comparisons if c.metric == first.metric):
+    first = found[0]
+    for c in (c for c in found if c.metric == first.metric):
         factor = 100 if n.is_share(c.metric) else 1
         told = n.difference(c.metric, c.difference)
         alone = record.kind == "compare"  # the title says against whom

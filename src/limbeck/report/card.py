@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from limbeck.core.record import Arm, Record, SplitCard
 from limbeck.report import numbers as n
-from limbeck.report.columns import BRIEF, brief, columns
-from limbeck.report.gains import failure_text, sentences, together
+from limbeck.report.columns import brief, columns, full
+from limbeck.report.gains import INT8, failure_text, sentences, together
 from limbeck.report.sections import flat
 from limbeck.report.summary import caveats, headline, quality, speed_conditions, students_of, subject_of, verdict
-from limbeck.report.units import block_length, meaning, units
+from limbeck.report.units import beam_of, block_length, in_blocks, layers, meaning, units
+from limbeck.report.writers import readings
 
 # The names under which the Hugging Face hub knows our metrics.
 _HUB_METRICS = {
@@ -24,6 +25,8 @@ _HUB_METRICS = {
     "matthews": "matthews_correlation",
     "pearson": "pearsonr",
     "spearman": "spearmanr",
+    "bleu": "sacrebleu",
+    "chrf": "chrf",
 }
 
 _PIPELINES = {
@@ -31,6 +34,7 @@ _PIPELINES = {
     "generate": "text-generation",
     "tag": "token-classification",
     "answer": "question-answering",
+    "translate": "translation",
 }
 _READ = {
     "classify": "print(model.config.id2label[logits.argmax().item()])",
@@ -79,8 +83,23 @@ model = AutoModelForCausalLM.from_pretrained(name).eval()
 start = tokenizer("The start of a text", return_tensors="pt", return_token_type_ids=False)
 words = model.generate(**start, max_new_tokens=40)
 print(tokenizer.decode(words[0], skip_special_tokens=True))"""
+_TRANSLATE = """from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-_SNIPPETS = {"mask-fill": _FILL, "generate": _GENERATE, "tag": _TAG, "answer": _ANSWER}
+name = {name}
+tokenizer = AutoTokenizer.from_pretrained(name)
+model = AutoModelForSeq2SeqLM.from_pretrained(name).eval()
+source = tokenizer("a text to translate", return_tensors="pt", return_token_type_ids=False)
+length = 2 * source["input_ids"].shape[1] + 16
+words = model.generate(**source, num_beams={beam}, max_new_tokens=length)
+print(tokenizer.decode(words[0], skip_special_tokens=True))"""
+
+_SNIPPETS = {"mask-fill": _FILL, "generate": _GENERATE, "tag": _TAG, "answer": _ANSWER, "translate": _TRANSLATE}
+
+
+_WRITERS_LIMITS = (
+    "BLEU and chrF count the words and letters shared with one reference; they say little of a single sentence.",
+    "Nobody has judged these translations by reading them. A translator may leave out what its source says, or invent.",
+)
 
 
 def model_card(record: Record, model_id: str = "") -> str:
@@ -91,9 +110,11 @@ def model_card(record: Record, model_id: str = "") -> str:
         f"# {_plain(model_id or record.name)}",
         _plain(headline(record)),
         _plain(verdict(record)),
-        f"## Results\n\n{markdown_table([record])}\n\n{_conditions(record)}".rstrip(),
+        f"## Results\n\n{markdown_table([record], full(record))}\n\n{_conditions(record)}".rstrip(),
+        _list(readings(record)),
         _meanings(record, subject),
         f"## Use\n\n```python\n{_snippet(record, model_id)}\n```",
+        _int8(record),
         *_training(record, subject),
         f"## Data\n\n{_data(record)}",
         f"## Limits\n\n{_limits(record)}",
@@ -104,12 +125,12 @@ def model_card(record: Record, model_id: str = "") -> str:
 
 def comparison_card(record: Record) -> str:
     """What was compared and what came of it; it belongs to no single model."""
-    said = [*sentences(record), *filter(None, [together(record)])]
+    said = [*sentences(record), *filter(None, [together(record)]), *readings(record)]
     failed = [failure_text(record, failure) for failure in record.failed]
     parts = [
         f"# {_plain(record.name)}",
         _plain(headline(record)),
-        f"## Results\n\n{markdown_table([record])}\n\n{_conditions(record)}".rstrip(),
+        f"## Results\n\n{markdown_table([record], full(record))}\n\n{_conditions(record)}".rstrip(),
         f"## Against no teacher\n\n{_list(said)}" if said else "",
         f"## Came to nothing\n\n{_list(failed)}" if failed else "",
         f"## How\n\nMade by {_code(record.command)}.\n\n{_knobs(record)}".rstrip(),
@@ -124,10 +145,10 @@ def _list(lines: Iterable[str]) -> str:
     return "\n".join(f"- {_plain(line)}" for line in lines)
 
 
-def markdown_table(records: Sequence[Record]) -> str:
-    """One row for each arm of each record."""
+def markdown_table(records: Sequence[Record], keys: Sequence[str] = ()) -> str:
+    """One row for each arm of each record, with the columns of these keys or those that a README has room for."""
     many = len(records) > 1
-    shown = columns(records, BRIEF if many else brief(records[0]))
+    shown = columns(records, keys or brief(records))
     heads = [*(["run"] if many else []), "model", *(column.title for column in shown)]
     rules = ["---"] * (len(heads) - len(shown)) + ["---:"] * len(shown)
     rows = [
@@ -185,10 +206,23 @@ def _meanings(record: Record, subject: Arm | None) -> str:
 def _snippet(record: Record, model_id: str) -> str:
     name = json.dumps(model_id or "path/to/this/folder")
     if record.task.kind in _SNIPPETS:
-        return _SNIPPETS[record.task.kind].format(name=name)
+        return _SNIPPETS[record.task.kind].format(name=name, beam=beam_of([record]) or 1)
     pair = "pair" in record.data.columns
     texts = '"a text", "the text it is compared with"' if pair else '"a text"'
     return _SCORE.format(name=name, texts=texts, read=_READ[record.task.kind])
+
+
+def _int8(record: Record) -> str:
+    """Where the same student lies for CTranslate2, and what it comes to there."""
+    arm = next((arm for arm in record.arms if arm.name == INT8), None)
+    if arm is None:
+        return ""
+    found = quality(arm, record.metric)
+    facts = [f"{n.metric_name(record.metric)} {n.score(record.metric, found.mean)}"] if found else []
+    facts += [f"{n.megabytes(arm.size.bytes_on_disk)} on disk"] if arm.size else []
+    facts += [f"{n.figure(arm.speed.sentences_per_second)} sentences/s"] if arm.speed else []
+    came = f": {', '.join(facts)}" if facts else ""
+    return f"The folder {_code(INT8)} of the run holds a student in int8 for CTranslate2, which needs no torch{came}."
 
 
 def _training(record: Record, subject: Arm | None) -> Iterator[str]:
@@ -198,7 +232,7 @@ def _training(record: Record, subject: Arm | None) -> Iterator[str]:
     if subject.shape:
         s = subject.shape
         lines.append(
-            f"- shape: {s.architecture}, {n.plural(s.layers, 'layer')} × {s.hidden}, {n.plural(s.heads, 'head')}, "
+            f"- shape: {s.architecture}, {layers(s)} × {s.hidden}, {n.plural(s.heads, 'head')}, "
             f"feed-forward {s.feed_forward}"
         )
     if subject.objective:
@@ -230,9 +264,9 @@ def _data(record: Record) -> str:
             + ", ".join(f"{role} from {_code(column)}" for role, column in d.columns.items())
         )
     dropped = ", ".join(f"{n.count(rows)} {_plain(reason)}" for reason, rows in d.dropped.items()) or "none"
-    texts = f"{unit.read}s" if record.task.of_tokens else "texts"
     lines.append(
-        f"- {unit.read}s read: {n.count(d.read)}; dropped: {dropped}; repeated {texts}, kept: {n.count(d.duplicates)}"
+        f"- {unit.read}s read: {n.count(d.read)}; dropped: {dropped}; "
+        f"repeated {unit.again}s, kept: {n.count(d.duplicates)}"
     )
     if d.splits:
         lines.append("- splits: " + ", ".join(f"{_plain(name)} {_counts(record, s)}" for name, s in d.splits.items()))
@@ -242,7 +276,7 @@ def _data(record: Record) -> str:
 
 
 def _counts(record: Record, split: SplitCard) -> str:
-    if not record.task.of_tokens:
+    if not in_blocks(record.task):
         return n.count(split.rows)
     return f"{n.plural(split.rows, 'block')} ({n.plural(split.labelled, 'token')})"
 
@@ -255,6 +289,8 @@ def _limits(record: Record) -> str:
     ]
     if students_of(record):
         known.append("The student learned from the teacher, and repeats the teacher’s biases.")
+    if record.task.of_sequences:
+        known += _WRITERS_LIMITS
     return _list(known)
 
 

@@ -12,7 +12,7 @@ from limbeck.core.record import Arm, Record, SeedResult
 from limbeck.report import numbers as n
 from limbeck.report import svg
 from limbeck.report.summary import Spread, quality, subject_of, teacher_of
-from limbeck.report.units import timed, units
+from limbeck.report.units import timed, units, writing
 
 WIDE, NARROW, PANEL = svg.Size(480, 300), svg.Size(310, 260), svg.Size(300, 190)
 OTHERS = ("other-1", "other-2", "other-3", "other-4", "other-5", "other-6")
@@ -63,7 +63,7 @@ def trade_offs(records: Sequence[Record]) -> list[Figure]:
         ):
             points = [p for record in same for p in _points(record, x_of, alone=len(records) == 1)]
             if points:
-                timing = f" Timed: one {timed(same)}." if x_of is _milliseconds and same[0].task.of_tokens else ""
+                timing = _timing(same) if x_of is _milliseconds and same[0].task.of_tokens else ""
                 figures.append(_trade(title, x_title, metric, points, same, timing))
     return figures
 
@@ -71,6 +71,11 @@ def trade_offs(records: Sequence[Record]) -> list[Figure]:
 def _measured(record: Record) -> tuple[str, str]:
     """The perplexity of hidden words and that of next words share a name and no scale."""
     return record.metric, record.task.kind if record.task.of_tokens or record.task.of_places else ""
+
+
+def _timing(records: Sequence[Record]) -> str:
+    how = f", {writing(records)}" if records[0].task.of_sequences else ""
+    return f" Timed: one {timed(records)}{how}."
 
 
 def _megabytes(arm: Arm) -> float | None:
@@ -171,7 +176,7 @@ def learning(record: Record) -> Figure | None:
     for arm in arms:
         lines += curves(arm, tone[arm.name], by_epoch, partial(dev_curve, metric=metric))
     level = _teacher_level(record, teacher) if teacher and teacher not in arms else None
-    title = f"{n.metric_name(metric)} on the dev split".capitalize()
+    title = n.opening(f"{n.metric_name(metric)} on the dev split")
     draw = partial(
         svg.line_chart,
         lines,

@@ -6,7 +6,7 @@ from functools import partial
 
 from markupsafe import Markup
 
-from limbeck.core.record import Arm, Record
+from limbeck.core.record import Record
 from limbeck.report import numbers as n
 from limbeck.report import svg
 from limbeck.report.charts import PANEL, curves, dev_curve, has_curve, tones, wide_range
@@ -32,7 +32,7 @@ def courses(record: Record) -> list[Markup]:
             "epoch" if by_epoch else "step",
             arm.title,
             PANEL,
-            f"{n.metric_name(record.metric)} of {arm.title} on the dev split".capitalize(),
+            n.opening(f"{n.metric_name(record.metric)} of {arm.title} on the dev split"),
             whole=True,
             log=log,
             ends=ends,
@@ -44,8 +44,3 @@ def courses(record: Record) -> list[Markup]:
 def _behind(lines: list[svg.Line]) -> list[svg.Line]:
     """The mean of a baseline, which is drawn last; of one seed, that seed."""
     return [svg.Line(lines[-1].points, lines[-1].tone)] if lines else []
-
-
-def baseline_of(record: Record, arm: Arm) -> Arm | None:
-    than = next((c.than for c in record.comparisons if c.better == arm.name), "")
-    return next((other for other in record.arms if other.name == than), None)

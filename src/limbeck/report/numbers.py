@@ -22,13 +22,26 @@ _NAMES = {
     "mae": "mean absolute error",
     "token_nll": "cross-entropy",
     "token_ece": "calibration error",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "bleu_beam": "BLEU with a beam",
+    "chrf_beam": "chrF with a beam",
+    "beam_gain": "BLEU that a beam adds",
+    "perplexity_of_teacher": "perplexity of the teacher’s translations",
+    "p_best": "p(ŷ)",
 }
-_SHARES = ("accuracy", "f1", "precision", "recall", "exact", "agreement", "ece")
-_LOWER_IS_BETTER = ("ece", "mse", "mae", "rmse", "loss", "brier", "nll", "divergence", "perplexity")
+_SHARES = ("accuracy", "f1", "precision", "recall", "exact", "agreement", "ece", "p_best")
+_LOWER_IS_BETTER = ("ece", "mse", "mae", "rmse", "loss", "brier", "nll", "divergence", "perplexity", "beam_gain")
+_OF_A_HUNDRED = ("bleu", "chrf", "beam_gain")  # 0 to 100, and no share of anything
 
 
 def metric_name(metric: str) -> str:
     return _NAMES.get(metric, metric.replace("_", " "))
+
+
+def opening(words: str) -> str:
+    """With the first letter of a sentence, and names such as BLEU left whole."""
+    return words[:1].upper() + words[1:]
 
 
 def is_share(metric: str) -> bool:
@@ -65,17 +78,22 @@ def score_with_sd(metric: str, mean: float | None, sd: float | None) -> str:
 
 
 def _digits(metric: str, value: float) -> int:
-    """Decimals: three of a correlation or an error; of a perplexity as many as leave it four digits, 12.34 or 1,234."""
-    if metric != "perplexity" or value <= 0:
-        return 3
+    """Decimals: of a perplexity as many as leave it four digits, 12.34 or 1,234."""
+    if not metric.startswith("perplexity") or value <= 0:
+        return decimals(metric)
     return min(3, max(0, 3 - math.floor(math.log10(float(f"{value:.3e}")))))
+
+
+def decimals(metric: str) -> int:
+    """Three of a correlation or an error, one of BLEU; and as many of a difference between two."""
+    return 1 if metric.startswith(_OF_A_HUNDRED) else 3
 
 
 def difference(metric: str, value: float) -> str:
     """A signed difference; shares differ by points, so that 1 % of 80 % cannot be meant."""
-    if metric == "perplexity":
+    if metric.startswith("perplexity"):
         return ("+" if value > 0 else "") + figure(value)
-    text = f"{100 * value:+.1f}{GAP}points" if is_share(metric) else f"{value:+.3f}"
+    text = f"{100 * value:+.1f}{GAP}points" if is_share(metric) else f"{value:+.{decimals(metric)}f}"
     return text.replace("-", MINUS)
 
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from limbeck.core.errors import DataError
 from limbeck.core.record import Record
 from limbeck.report import charts, numbers, summary
-from limbeck.report.sections import arm_rows, columns, section
+from limbeck.report.sections import LONG_TEXT, arm_rows, columns, section
 
 
 def page(records: Sequence[Record]) -> str:
@@ -23,7 +23,8 @@ def page(records: Sequence[Record]) -> str:
     if not records:
         raise DataError("a report needs at least one record", "give the folder of a finished run, or its record.json")
     records = told_apart(records)
-    style, script = (files("limbeck.report").joinpath(name).read_text("utf-8") for name in ("style.css", "page.js"))
+    style, script = _read("style.css"), _read("page.js")
+    style += _read("writers.css") if any(record.task.of_sequences for record in records) else ""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     runs = [section(record, anchor) for record, anchor in zip(records, anchors(records), strict=True)]
     return (
@@ -41,6 +42,10 @@ def page(records: Sequence[Record]) -> str:
             rows=arm_rows(records),
         )
     )
+
+
+def _read(name: str) -> str:
+    return files("limbeck.report").joinpath(name).read_text("utf-8")
 
 
 def told_apart(records: Sequence[Record]) -> list[Record]:
@@ -70,5 +75,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(n=numbers, summary=summary)
+    made.globals.update(n=numbers, summary=summary, long_text=LONG_TEXT)
     return made

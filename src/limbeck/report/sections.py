@@ -13,14 +13,16 @@ from markupsafe import Markup
 from limbeck.core.record import Arm, Disagreement, Record
 from limbeck.report import bar_charts, charts, svg
 from limbeck.report import numbers as n
-from limbeck.report.columns import Cell, Column, brief, columns
-from limbeck.report.courses import baseline_of, courses
-from limbeck.report.gains import failure_text, sentences, together
+from limbeck.report.columns import Cell, Column, columns, full
+from limbeck.report.courses import courses
+from limbeck.report.gains import baseline_of, failure_text, sentences, together
 from limbeck.report.summary import agreement, divergence, quality, spread, subject_of, teacher_of
 from limbeck.report.units import Units, meaning, units
+from limbeck.report.writers import Example, examples, readings
 
 SHOWN_DISAGREEMENTS = 120
 _ORDER = ("teacher", "student", "neither", "unknown")
+_NOT_IN_PAPER = ("p95", "peak", "training", "seeds")  # other tasks have them in the table of arms
 LONG_TEXT = 320  # characters; a longer text is folded
 
 __all__ = ["arm_rows", "columns", "section"]
@@ -77,6 +79,7 @@ class Section:
     courses: list[Markup]  # a panel for each arm, where one chart would hold too many
     failed: list[str]
     sentences: list[str]  # every comparison in words, where there are several
+    readings: list[str]  # the table of translators in words
     columns: list[Column]
     rows: list[Row]
     metrics: list[tuple[str, str, list[str]]]  # name, meaning, a cell for each arm
@@ -84,6 +87,7 @@ class Section:
     class_arms: list[Arm]
     classes: list[ClassRow]
     partings: list[Parting]
+    examples: list[Example]
     parting_groups: list[tuple[str, str, int]]  # class, words, rows
     knobs: list[tuple[str, str]]
     links: dict[str, str]
@@ -93,7 +97,8 @@ def section(record: Record, anchor: str) -> Section:
     crowded = record.kind == "compare"
     arms = [arm for arm in (_chosen(record) if crowded else record.arms) if any(run.per_class for run in arm.runs)]
     uneven = len({len(arm.runs) for arm in record.arms if arm.role != "teacher"}) > 1
-    shown = columns([record], (*brief(record), *(["seeds"] if uneven else [])) if crowded else ())
+    more = ["seeds"] if uneven and not record.task.of_sequences else []
+    shown = columns([record], (*full(record), *more) if crowded else ())
     partings = [_parting(row, record) for row in record.disagreements[:SHOWN_DISAGREEMENTS]]
     groups = Counter((p.right, p.who) for p in sorted(partings, key=lambda p: _ORDER.index(p.right)))
     return Section(
@@ -111,6 +116,7 @@ def section(record: Record, anchor: str) -> Section:
         courses=courses(record) if crowded else [],
         failed=[failure_text(record, failure) for failure in record.failed],
         sentences=[*sentences(record), *filter(None, [together(record)])] if crowded else [],
+        readings=readings(record),
         columns=shown,
         rows=arm_rows([record], shown),
         metrics=_metrics(record),
@@ -118,6 +124,7 @@ def section(record: Record, anchor: str) -> Section:
         class_arms=arms,
         classes=_classes(record, arms),
         partings=partings,
+        examples=examples(record),
         parting_groups=[(right, who, rows) for (right, who), rows in groups.items()],
         knobs=list(flat(record.knobs)),
         links={c.text: url for c in record.citations if (url := _link(c.bibtex))},
@@ -202,6 +209,8 @@ def _metrics(record: Record) -> list[tuple[str, str, list[str]]]:
     if record.task.of_tokens and any(apart):
         cells = [n.figure(s.mean) if s else n.NOTHING for s in apart]
         table.append(("KL, nats", "mean KL(teacher ‖ student) of a token; 0 is a copy of the teacher", cells))
+    for column in columns([record], _NOT_IN_PAPER) if record.task.of_sequences else []:
+        table.append((column.title, "", [column.cell(record, arm).text for arm in record.arms]))
     return table
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from limbeck.core.record import Arm, Record, SeedResult
 from limbeck.report import numbers as n
-from limbeck.report.gains import titled
-from limbeck.report.units import timed, units
+from limbeck.report.gains import INT8, against_none, titled
+from limbeck.report.units import in_blocks, layers, timed, units, writing
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
 
@@ -67,7 +67,8 @@ def subject_of(record: Record) -> Arm | None:
 
 
 def students_of(record: Record) -> list[Arm]:
-    return [arm for arm in record.arms if arm.role == "student"]
+    """Those that were trained; one of them in int8 is not another."""
+    return [arm for arm in record.arms if arm.role == "student" and arm.name != INT8]
 
 
 def by_quality(record: Record, arms: Iterable[Arm]) -> list[Arm]:
@@ -87,7 +88,7 @@ def tested_rows(record: Record) -> int:
     split = record.data.splits.get("test") or record.data.splits.get("dev")
     if split is None:
         return 0
-    return split.rows if record.task.of_tokens else split.labelled or split.rows
+    return split.rows if in_blocks(record.task) else split.labelled or split.rows
 
 
 def headline(record: Record) -> str:
@@ -140,8 +141,10 @@ def _subject(record: Record, student: Arm, teacher: Arm | None = None) -> str:
     if many > 1:
         best = f", the best of {many} students," if quality(student, record.metric) else ""
         return f"“{student.title}”{best}"
-    same = teacher and teacher.shape and student.shape and student.shape.layers == teacher.shape.layers
-    return f"The {student.shape.layers}-layer student" if student.shape and not same else "The student"
+    deep = layers(student.shape) if student.shape else ""
+    if not deep or (teacher and teacher.shape and layers(teacher.shape) == deep):
+        return "The student"
+    return f"The {deep.removesuffix('s').replace(' layer', '-layer')} student"
 
 
 def _alone(record: Record, student: Arm) -> str:
@@ -178,21 +181,23 @@ def _reached(record: Record, arm: Arm) -> str:
         return f"{arm.title} reaches {_article(name)}{name} of {n.score(record.metric, reached.mean)}{on}{over}"
     if speed is not None:
         batches = f"{n.figure(speed.sentences_per_second)} {units(record).text}s a second in batches of {speed.batch}"
-        return f"{arm.title} answers one {timed([record])} in {n.milliseconds(speed.p50_ms)}, and {batches}"
+        does = "writes" if record.task.of_sequences else "answers"
+        return f"{arm.title} {does} one {timed([record])} in {n.milliseconds(speed.p50_ms)}, and {batches}"
     return f"{arm.title} was opened, and nothing was measured"
 
 
 def verdict(record: Record) -> str:
     """The honest sentence of the comparison that the subject is in, or of the first, with titles for names."""
     subject = subject_of(record)
-    if record.comparisons:
-        of_subject = (c for c in record.comparisons if subject and c.better == subject.name)
-        return titled(record, next(of_subject, record.comparisons[0]).sentence)
+    if found := against_none(record):
+        of_subject = (c for c in found if subject and c.better == subject.name)
+        return titled(record, next(of_subject, found[0]).sentence)
     if not is_pair(record):
         return ""
     if of_role(record, "baseline") is None:
         return "No student was trained without the teacher, so whether distillation helped is not known."
-    how = "block by block" if record.task.of_tokens else "on labelled rows"
+    one = units(record).row
+    how = f"{one} by {one}" if record.task.of_tokens else "on labelled rows"
     return f"Student and baseline were not compared {how}, so whether distillation helped is not known."
 
 
@@ -209,7 +214,8 @@ def _caveats(record: Record) -> Iterable[str]:
     if record.kind in ("distill", "compare", "train") and len(subject.runs) == 1:
         yield "One seed: how far chance moved the result is not known. Run with --seeds 3 to find out."
     if scored is None and record.kind != "bench":
-        why = "no test token was scored" if record.task.of_tokens else "the test rows carry no labels"
+        why = "no test token was scored" if in_blocks(record.task) else "the test rows carry no labels"
+        why = "no test sentence was scored" if record.task.of_sequences else why
         yield f"No {n.metric_name(record.metric)}: {why}."
     if scored is not None and 0 < rows < FEW_ROWS and record.metric == "accuracy":
         error = 1.96 * math.sqrt(max(0.0, scored.mean * (1 - scored.mean)) / rows)
@@ -229,6 +235,7 @@ def speed_conditions(record: Record) -> str:
     """How the milliseconds were taken."""
     one = f"one {timed([record])}" if record.task.of_tokens else "one text"
     read = ", read and not written word by word" if record.task.kind == "generate" else ""
+    read = f", {writing([record])}" if record.task.of_sequences else read
     speeds = [arm.speed for arm in record.arms if arm.speed]
     ways = dict.fromkeys(
         f"{s.engine}, {n.plural(s.threads, 'thread')}, {one} at a time{read}, {n.plural(s.rounds, 'round')}; "

@@ -13,10 +13,11 @@ from rich.text import Text
 
 from limbeck.core.record import Record
 from limbeck.report import numbers as n
-from limbeck.report.columns import BRIEF, COMPARED, columns
+from limbeck.report.columns import brief, columns
 from limbeck.report.gains import failure_text, together
 from limbeck.report.summary import caveats, headline, subject_of, verdict
-from limbeck.report.units import timed
+from limbeck.report.units import timed, writing
+from limbeck.report.writers import readings
 
 _SHORT = {
     "agrees with teacher": "agrees",
@@ -24,6 +25,7 @@ _SHORT = {
     "sentences/s": "sent/s",
     "over no teacher": "gain (interval)",
 }
+_FIRST_TO_GO = ("shape", "proven", "gain")  # of translators; the others stay, and names are folded
 _LAST_TO_GO = ("quality", "gain", "proven", "p50", "training", "shape", "parameters", "agreement", "bytes")
 
 WIDEST = 24  # characters of a name before it is folded
@@ -32,11 +34,11 @@ WIDEST = 24  # characters of a name before it is folded
 def terminal_table(record: Record) -> RenderableType:
     """All arms side by side; it fits 80 columns. Text is never read as markup."""
     many = record.kind == "compare"
-    sentences = [Text(headline(record), style="bold"), Text(verdict(record))]
+    sentences = [Text(headline(record), style="bold"), Text(verdict(record)), *map(Text, readings(record))]
     failed = [Text(f"× {failure_text(record, failure)}") for failure in record.failed]
     honest = (together(record), *caveats(record), *_timing(record))
     doubts = [Text(f"· {sentence}", style="dim") for sentence in honest if sentence]
-    table = Fitting(record) if many else _table(record, BRIEF)
+    table = Fitting(record) if many else _table(record, brief([record]))
     lines = [line for line in [*sentences, *failed, *doubts] if line.plain]
     return Padding(Group(table, Text(""), *lines), (1, 1, 0, 1))
 
@@ -48,9 +50,10 @@ class Fitting:
     record: Record
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        kept = list(COMPARED)
+        kept = list(brief([self.record]))
+        going = _FIRST_TO_GO if self.record.task.of_sequences else tuple(reversed(_LAST_TO_GO))
         table = _table(self.record, kept)
-        for key in reversed(_LAST_TO_GO):
+        for key in going:
             if Measurement.get(console, options.update(max_width=1000), table).maximum <= options.max_width:
                 break
             kept.remove(key)
@@ -75,7 +78,9 @@ def _table(record: Record, keys: Sequence[str]) -> Table:
 
 
 def _timing(record: Record) -> list[str]:
-    """What a block is, where speed is of blocks."""
+    """What a block is, where speed is of blocks; how wide the beam, where it is of writing."""
     if not record.task.of_tokens or not any(arm.speed for arm in record.arms):
         return []
+    if record.task.of_sequences:
+        return [f"Speed is that of whole sentences, {writing([record])}."]
     return [f"Speed is that of reading: a {timed([record])} at once."]

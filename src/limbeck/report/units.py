@@ -1,11 +1,11 @@
-"""What is counted, timed and agreed on: labelled rows and sentences, words, questions, or tokens in blocks."""
+"""What is counted, timed and agreed on: labelled rows, sentences, words, questions, or tokens in blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from limbeck.core.record import Record
+from limbeck.core.record import Record, Shape
 from limbeck.core.task import Task
 from limbeck.report import numbers as n
 
@@ -17,6 +17,7 @@ class Units:
     text: str  # what is timed
     answer: str  # what a model answers once
     labelled: str  # the split's second count
+    again: str = "text"  # what may occur twice
 
 
 _OF_TAGS = {
@@ -30,8 +31,22 @@ _OF_ANSWERS = {
     "exact_match": "share of answers that are a gold answer, but for case, articles and punctuation",
 }
 
+_OF_WRITING = {
+    "bleu": "corpus BLEU of what is written greedily, 0 to 100, as sacrebleu has it (words by 13a, smoothed by exp)",
+    "chrf": "corpus chrF of what is written greedily, 0 to 100, as sacrebleu has it: letters and not words",
+    "bleu_beam": "BLEU of what beam search writes",
+    "chrf_beam": "chrF of what beam search writes",
+    "beam_gain": "what beam search adds to greedy BLEU; near 0 where greedy writing is as good",
+    "perplexity": "of a token of the references; only models with the same tokens compare, and a student that learns "
+    "from translations may write better while this rises",
+    "perplexity_of_teacher": "of a token of the teacher’s translations",
+    "p_best": "mean probability that a model gives to its own best translation, a whole text; high where it is sure",
+}
+
 
 def units(record: Record) -> Units:
+    if record.task.of_sequences:
+        return Units("pair", "sentence", "sentence", "token", "with a target", "source")
     if record.task.kind == "tag":
         return Units("sentence", "sentence", "sentence", "word", "labelled")
     if record.task.kind == "answer":
@@ -39,13 +54,37 @@ def units(record: Record) -> Units:
     if not record.task.of_tokens:
         return Units("row", "row", "sentence", "row", "labelled")
     read = "chat" if "messages" in record.data.columns else "document"
-    return Units(read, "block", "block", "token", "tokens")
+    return Units(read, "block", "block", "token", "tokens", read)
+
+
+def in_blocks(task: Task) -> bool:
+    """Running text, cut into blocks and read, as against texts that are written."""
+    return task.of_tokens and not task.of_sequences
+
+
+def beam_of(records: Sequence[Record]) -> int:
+    """The beam with which all of these were tested; 0 where it is not known or not one."""
+    beams = {int((record.knobs.get("translate") or {}).get("test_beam", 0)) for record in records}
+    return beams.pop() if len(beams) == 1 else 0
+
+
+def writing(records: Sequence[Record]) -> str:
+    """How the timed text comes about, for a translator."""
+    beam = beam_of(records)
+    return f"written with a beam of {beam}" if beam > 1 else "written greedily" if beam else "written word by word"
+
+
+def layers(shape: Shape) -> str:
+    """3 layers, or 6+2 where six read and two write."""
+    if not shape.decoder_layers:
+        return n.plural(shape.layers, "layer")
+    return f"{shape.layers}+{shape.decoder_layers} layers"
 
 
 def block_length(record: Record) -> int:
     """Tokens of a test block, on average; 0 where that is not known."""
     split = record.data.splits.get("test") or record.data.splits.get("dev")
-    return round(split.labelled / split.rows) if record.task.of_tokens and split and split.rows else 0
+    return round(split.labelled / split.rows) if in_blocks(record.task) and split and split.rows else 0
 
 
 def timed(records: Sequence[Record]) -> str:
@@ -64,7 +103,9 @@ def throughput(records: Sequence[Record]) -> str:
 
 
 def meaning(task: Task, metric: str) -> str:
-    """What a figure about tokens or places says; a classifier's figures are common knowledge."""
+    """What a figure about tokens, places or translations says; a classifier's figures are common knowledge."""
+    if task.of_sequences:
+        return _OF_WRITING.get(metric, "")
     if task.of_places:
         return (_OF_TAGS if task.kind == "tag" else _OF_ANSWERS).get(metric, "")
     token = "token" if task.kind != "mask-fill" else "token under a mask"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -27,7 +27,7 @@ _HEAD_MAJOR = {"deberta": "in_proj"}
 
 @dataclass(frozen=True)
 class Axis:
-    size: str  # "hidden", "heads", "head_size", "feed_forward"
+    size: str  # "hidden", "heads", "head_size", "all_heads", "feed_forward"
     blocks: int = 1  # how many times over
     head_major: bool = False
 
@@ -39,7 +39,7 @@ def learn_axes(model: PreTrainedModel) -> dict[str, dict[int, Axis]]:
         # two more per head: an even number, because rotary positions need pairs
         (replace(sizes, hidden=sizes.hidden + 2 * sizes.heads), ("hidden", "head_size")),
         (replace(sizes, feed_forward=sizes.feed_forward + 2), ("feed_forward",)),
-        (replace(sizes, heads=1), ("heads",)),
+        (replace(sizes, heads=1), ("all_heads", "heads")),  # hidden fixes all heads together, but not in T5
     ]
     base = _shapes(model)
     axes: dict[str, dict[int, Axis]] = {}
@@ -55,13 +55,15 @@ def learn_axes(model: PreTrainedModel) -> dict[str, dict[int, Axis]]:
     return axes
 
 
-def layer_prefixes(model: PreTrainedModel) -> list[str]:
+def layer_prefixes(model: PreTrainedModel, size: Literal["layers", "decoder_layers"] = "layers") -> list[str]:
     """What the names of layer parameters start with, before the number: the lists that grow when a layer is added.
 
     Empty when layers share their weights (ALBERT)."""
     sizes = sizes_of(model.config)
-    grown = _shapes(_varied(model, replace(sizes, layers=sizes.layers + 1))).keys() - _shapes(model).keys()
-    pattern = re.compile(rf"(.*?\.){sizes.layers}\.")
+    count: int = getattr(sizes, size)
+    more = replace(sizes, layers=count + 1) if size == "layers" else replace(sizes, decoder_layers=count + 1)
+    grown = _shapes(_varied(model, more)).keys() - _shapes(model).keys()
+    pattern = re.compile(rf"(.*?\.){count}\.")
     return sorted({match[1] for match in map(pattern.match, grown) if match})
 
 

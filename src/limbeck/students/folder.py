@@ -23,7 +23,7 @@ _TOKENIZERS = (
     "sentencepiece.bpe.model",
     "tokenizer.model",
 )
-_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.py"]
+_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.spm", "*.py"]
 
 
 def find_folder(where: str | Path) -> Path:

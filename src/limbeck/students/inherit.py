@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
 from limbeck.students.axes import Axis, layer_prefixes, learn_axes
-from limbeck.students.places import hidden_places, spread, strided, within_head
+from limbeck.students.places import head_places, hidden_places, spread, strided, within_head
 from limbeck.students.shrink import Inheritance
 from limbeck.students.sizes import Sizes, sizes_of
 
@@ -23,21 +23,33 @@ Places = Mapping[str, Sequence[int]]  # size → the teacher's coordinates the s
 
 
 @torch.no_grad()
-def inherit(student: PreTrainedModel, teacher: PreTrainedModel, kept: list[int]) -> Inheritance:
-    """Fills the student with the teacher's weights; student layer i comes from teacher layer kept[i]."""
+def inherit(
+    student: PreTrainedModel,
+    teacher: PreTrainedModel,
+    kept: list[int],
+    writing: Sequence[int] = (),
+    computed: Collection[str] = (),
+) -> Inheritance:
+    """Fills the student with the teacher's weights; student layer i comes from teacher layer kept[i].
+
+    Of a decoder, layer i comes from layer writing[i]. `computed` parameters are no weights and stay as they are."""
     before, after = sizes_of(teacher.config), sizes_of(student.config)
     weights = teacher.state_dict()
-    axes: Axes = {} if replace(after, layers=before.layers) == before else learn_axes(teacher)
+    as_deep = replace(after, layers=before.layers, decoder_layers=before.decoder_layers)
+    axes: Axes = {} if as_deep == before else learn_axes(teacher)
     places = {
         "hidden": hidden_places(before, after),
         "heads": spread(before.heads, after.heads),
+        "all_heads": head_places(before, after),
         "head_size": within_head(before.head_size, min(before.head_size, after.head_size)),
         "feed_forward": strided(before.feed_forward, after.feed_forward),
     }
     neurons = strongest_neurons(weights, axes, after.feed_forward)
-    origins, left_behind = _origins(student, teacher, kept)
-    result = Inheritance(layers=kept, dropped=left_behind)
+    origins, left_behind = _origins(student, teacher, kept, writing)
+    result = Inheritance(layers=kept, writing=list(writing), dropped=left_behind)
     for name, parameter in student.state_dict().items():
+        if name in computed:
+            continue
         if (origin := origins.get(name)) is None:
             result.fresh.append(name)
             continue
@@ -54,22 +66,26 @@ def inherit(student: PreTrainedModel, teacher: PreTrainedModel, kept: list[int])
     return result
 
 
-def _origins(student: PreTrainedModel, teacher: PreTrainedModel, kept: list[int]) -> tuple[dict[str, str], list[str]]:
+def _origins(
+    student: PreTrainedModel, teacher: PreTrainedModel, kept: Sequence[int], writing: Sequence[int]
+) -> tuple[dict[str, str], list[str]]:
     """Student parameter → teacher parameter; and the teacher's parameters that kept parts have no place for."""
-    lists = "|".join(map(re.escape, layer_prefixes(teacher)))
-    layer = re.compile(rf"({lists})(\d+)\.") if lists else re.compile(r"(?!)")
-
-    def layer_of(name: str) -> int | None:
-        found = layer.match(name)
-        return int(found[2]) if found else None
+    of_stack = dict.fromkeys(layer_prefixes(teacher), kept)
+    of_stack |= dict.fromkeys(layer_prefixes(teacher, "decoder_layers") if writing else (), writing)
+    layer = re.compile(rf"({'|'.join(map(re.escape, of_stack))})(\d+)\.") if of_stack else re.compile(r"(?!)")
+    names = teacher.state_dict().keys()
 
     def in_teacher(name: str) -> str:
-        return layer.sub(lambda found: f"{found[1]}{kept[int(found[2])]}.", name, count=1)
+        same = layer.sub(lambda found: f"{found[1]}{of_stack[found[1]][int(found[2])]}.", name, count=1)
+        # What only a first layer has (T5's bias of distances), a student takes from there whichever layers it keeps.
+        return name if same not in names and (found := layer.match(name)) and found[2] == "0" else same
 
-    names = teacher.state_dict().keys()
+    def is_kept(name: str) -> bool:
+        found = layer.match(name)
+        return found is None or int(found[2]) in of_stack[found[1]]
+
     origins = {name: origin for name in student.state_dict() if (origin := in_teacher(name)) in names}
-    wanted = {name for name in names if layer_of(name) is None or layer_of(name) in kept}
-    return origins, sorted(wanted - set(origins.values()))
+    return origins, sorted(set(filter(is_kept, names)) - set(origins.values()))
 
 
 def strongest_neurons(weights: Mapping[str, Tensor], axes: Axes, keep: int) -> dict[str, list[int]]:

@@ -146,10 +146,12 @@ def _remedy(message: str, unknown: str = "") -> str:
     if "does not recognize this architecture" in message:
         return "this transformers does not know the architecture; upgrade it, or use another model"
     if "Unrecognized configuration class" in message:
+        if "write" in unknown:
+            return f"{unknown}; use a model such as Marian, T5, BART, mBART or M2M100"
         causal = "causal" in unknown
         example = "a model such as GPT-2, Llama or Qwen" if causal else "an encoder such as BERT, RoBERTa or ModernBERT"
         return f"{unknown}; use {example}"
-    return "check that it is a text encoder saved with save_pretrained, or copy it again"
+    return "check that it is a model of text saved with save_pretrained, or copy it again"
 
 
 def _config(folder: Path, trust_remote_code: bool) -> PretrainedConfig:

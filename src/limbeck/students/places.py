@@ -25,10 +25,17 @@ def within_head(count: int, keep: int) -> list[int]:
 
 
 def hidden_places(teacher: Sizes, student: Sizes) -> list[int]:
+    """The stream is laid out as the heads are, unless the two are free of each other: then it has no heads in it."""
+    if teacher.free_head_size:
+        return strided(teacher.hidden, student.hidden)
+    return head_places(teacher, student)
+
+
+def head_places(teacher: Sizes, student: Sizes) -> list[int]:
     """Whole heads where heads go, the same places in every head where heads get smaller.
 
     A student with fewer but larger heads regroups: neighbours merge, and places are evenly spaced over all heads."""
     if student.head_size > teacher.head_size:
-        return strided(teacher.hidden, student.hidden)
+        return strided(teacher.all_heads, student.all_heads)
     places = within_head(teacher.head_size, student.head_size)
     return [head * teacher.head_size + place for head in spread(teacher.heads, student.heads) for place in places]

@@ -15,6 +15,9 @@ In these encoders hidden = heads × head_size, so the three move together:
 - `heads` alone keeps the head size, `head_size` alone keeps the heads; hidden follows.
 - `hidden` alone keeps the head size if that divides it, else the number of heads if that divides it.
 - Two of the three fix the third; all three must agree. Fewer heads at the same hidden size merges neighbouring heads.
+
+In T5 they are free of each other: each is as given, else as the teacher's. A translator has two stacks of layers, one
+that reads and one that writes; a preset and `keep` speak of both (`seq2seq`).
 """
 
 from __future__ import annotations
@@ -27,10 +30,12 @@ from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.knob import Settings, knob
 from limbeck.students.places import spread
 from limbeck.students.sizes import Sizes, resized, sizes_of
+from limbeck.students.widths import width
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
+_KASAI_2021 = "Kasai et al. 2021 (deep encoder, shallow decoder)"
 _SANH_2019 = "Sanh et al. 2019 (DistilBERT) keeps every other layer"
 _KNOBS_OF = {
     "groups": ("auto", "same", "albert"),
@@ -38,24 +43,32 @@ _KNOBS_OF = {
     "bottleneck": ("mobilebert",),
     "feed_forwards": ("mobilebert",),
 }
-_SIZES = ("layers", "heads", "head_size", "hidden", "feed_forward", "groups", "embedding")
+_SIZES = ("layers", "decoder_layers", "heads", "head_size", "hidden", "feed_forward", "groups", "embedding")
 _SMALL_BY_OTHER_MEANS = ("albert", "mobilebert", "bilstm")
 _PARTS = {"auto": 2, "half": 2, "third": 3, "quarter": 4}
-_TINY = {"layers": 4, "hidden": 312, "heads": 12, "feed_forward": 1200}
+_TINY = {"layers": 4, "decoder_layers": 4, "hidden": 312, "heads": 12, "feed_forward": 1200}
+_NO_DECODER = "but the teacher is no translator: it has no layers that write"
 _KEEP_REMEDY = "use spread, first, last, every-2 (or another number), or layer numbers like 0,2,5"
 
 
 class Shrink(Settings):
     """The student's sizes. 0 means: as the teacher."""
 
-    preset: Literal["auto", "half", "third", "quarter", "tiny"] = knob(
+    preset: Literal["auto", "half", "third", "quarter", "tiny", "deep-shallow"] = knob(
         "auto",
-        "a size by name: half, a third or a quarter of the layers; tiny: 4 layers of 312; auto: the sizes given, else "
-        "half the layers (albert, mobilebert and bilstm are small by other means)",
-        source=f"{_SANH_2019}; tiny: TinyBERT4",
+        "a size by name: half, a third or a quarter of the layers; tiny: 4 layers of 312; deep-shallow, of "
+        "translators: all layers that read, one that writes; auto: the sizes given, else half the layers (albert, "
+        "mobilebert and bilstm are small by other means)",
+        source=f"{_SANH_2019}; tiny: TinyBERT4; {_KASAI_2021}",
         short="--student",
     )
     layers: int = knob(0, "layers of the student; 0 leaves it to the preset", source=_SANH_2019, at_least=0)
+    decoder_layers: int = knob(
+        0,
+        "of translators: layers that write; 0: by the preset, or as the teacher",
+        source=_KASAI_2021,
+        at_least=0,
+    )
     keep: str = knob(
         "spread",
         "which of the teacher's layers: spread (evenly, first and last included), first, last, every-2, or 0,2,5",
@@ -105,10 +118,7 @@ class Shrink(Settings):
         """With the preset in numbers, where a person left them open."""
         if self.preset == "auto" and (self._has_sizes or self.family in _SMALL_BY_OTHER_MEANS):
             return self
-        if self.preset == "tiny":
-            sizes = {name: min(most, getattr(teacher, name)) for name, most in _TINY.items()}
-        else:
-            sizes = {"layers": max(teacher.layers // _PARTS[self.preset], 1)}
+        sizes = _preset_sizes(self.preset, teacher)
         if clash := [name for name in sizes if getattr(self, name) not in (0, sizes[name])]:
             raise KnobError(
                 f"--student {self.preset} and knob 'student.{clash[0]}' both say how large the student is",
@@ -123,12 +133,14 @@ class Shrink(Settings):
 
     def sizes(self, teacher: Sizes) -> Sizes:
         """The student's sizes, or a KnobError that says which knob does not fit."""
-        layers = len(kept_layers(self.keep, teacher.layers, self.layers))
-        heads, hidden = _width(self, teacher)
+        reading, writing = self.kept(teacher)
+        heads, hidden = width(self, teacher)
+        head_size = (self.head_size or teacher.head_size) if teacher.free_head_size else 0
         feed_forward = self.feed_forward or teacher.feed_forward
         for name, asked, most in (
             ("hidden size", hidden, teacher.hidden),
             ("number of heads", heads, teacher.heads),
+            ("width of all heads", heads * head_size, teacher.all_heads),
             ("feed-forward size", feed_forward, teacher.feed_forward),
         ):
             if asked > most:
@@ -136,7 +148,16 @@ class Shrink(Settings):
                     f"the student's {name} would be {asked}, but the teacher has {most}",
                     f"Shrink only makes smaller: ask for at most {most} (hidden = heads × head_size)",
                 )
-        return Sizes(layers=layers, hidden=hidden, heads=heads, feed_forward=feed_forward)
+        return Sizes(len(reading), hidden, heads, feed_forward, len(writing), head_size)
+
+    def kept(self, teacher: Sizes) -> tuple[list[int], list[int]]:
+        """The teacher's layers that the student keeps: those that read, or all there are, and those that write."""
+        reading = kept_layers(self.keep, teacher.layers, self.layers)
+        if teacher.decoder_layers:
+            return reading, kept_layers(self.keep, teacher.decoder_layers, self.decoder_layers, "decoder_layers")
+        if self.decoder_layers:
+            raise KnobError(f"knob 'decoder_layers' is {self.decoder_layers}, {_NO_DECODER}", "leave it at 0")
+        return reading, []
 
     def build(
         self, teacher: PreTrainedModel, tokenizer: Any = None, pairs: bool = False
@@ -149,6 +170,10 @@ class Shrink(Settings):
 
         before = sizes_of(teacher.config)
         _check_family(self)
+        if before.decoder_layers:
+            from limbeck.students.seq2seq import shrink_translator
+
+            return shrink_translator(teacher, self)
         if self.family == "bilstm":
             from limbeck.students.bilstm_from import to_bilstm
 
@@ -165,7 +190,7 @@ class Shrink(Settings):
 
             return to_mobilebert(teacher, self)
         after = self.sizes(before)
-        kept = kept_layers(self.keep, before.layers, self.layers)
+        kept, _ = self.kept(before)
         _check_architecture(teacher.config, before, after)
         if self.family in ("distilbert", "albert"):
             return self._of_other_family(teacher, kept, narrow=replace(after, layers=before.layers) != before)
@@ -197,6 +222,7 @@ class Inheritance:
     """Where the student's weights came from. Counts are of named tensors."""
 
     layers: list[int]  # the teacher layer of each student layer
+    writing: list[int] = field(default_factory=list)  # of a translator: of each layer that writes
     whole: int = 0  # copied bit for bit
     sliced: int = 0  # cut to the kept coordinates
     fresh: list[str] = field(default_factory=list)  # newly initialised
@@ -207,9 +233,9 @@ class Inheritance:
         parts += [f"{self.sliced} cut narrower"] if self.sliced else []
         parts += [f"{len(self.fresh)} new ({_few(self.fresh)})"] if self.fresh else []
         parts += [f"{len(self.dropped)} of the teacher's left out ({_few(self.dropped)})"] if self.dropped else []
-        origin = (
-            f"starts from teacher layers {', '.join(map(str, self.layers))}" if self.layers else "has layers of its own"
-        )
+        origin = f"starts from teacher layers {_listed(self.layers)}" if self.layers else "has layers of its own"
+        if self.writing:
+            origin = f"reads with teacher layers {_listed(self.layers)} and writes with {_listed(self.writing)}"
         return f"The student {origin}: {', '.join(parts)}."
 
 
@@ -230,11 +256,31 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 
 
-def kept_layers(rule: str, teacher_layers: int, layers: int = 0) -> list[int]:
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _preset_sizes(preset: str, teacher: Sizes) -> dict[str, int]:
+    """A size by name, in numbers."""
+    if preset == "deep-shallow":
+        if not teacher.decoder_layers:
+            raise KnobError(f"--student is deep-shallow, {_NO_DECODER}", "use half, third, quarter or tiny")
+        return {"layers": teacher.layers, "decoder_layers": 1}
+    if preset == "tiny":
+        sizes = {name: min(most, getattr(teacher, name)) for name, most in _TINY.items()}
+    else:
+        sizes = {name: getattr(teacher, name) // _PARTS[preset] or 1 for name in ("layers", "decoder_layers")}
+    if not teacher.decoder_layers:
+        del sizes["decoder_layers"]
+    return sizes
+
+
+def kept_layers(rule: str, teacher_layers: int, layers: int = 0, name: str = "layers") -> list[int]:
     """The teacher layers a student keeps, counted from 0. `layers` 0 leaves the number to the rule."""
+    which = "layers that write" if name == "decoder_layers" else "layers"
     if layers > teacher_layers:
         raise KnobError(
-            f"knob 'layers' is {layers}, but the teacher has {teacher_layers} layers",
+            f"knob '{name}' is {layers}, but the teacher has {teacher_layers} {which}",
             f"ask for 1 to {teacher_layers}; Shrink only makes smaller",
         )
     count = layers or teacher_layers
@@ -244,61 +290,29 @@ def kept_layers(rule: str, teacher_layers: int, layers: int = 0) -> list[int]:
         return list(range(count))
     if rule == "last":
         return list(range(teacher_layers - count, teacher_layers))
-    kept = _named_layers(rule, teacher_layers)
+    kept = _named_layers(rule, teacher_layers, which)
     if layers not in (0, len(kept)):
         raise KnobError(
-            f"knob 'keep' is '{rule}', which keeps {len(kept)} layers, but knob 'layers' is {layers}",
-            f"leave layers out, set it to {len(kept)}, or use keep = spread",
+            f"knob 'keep' is '{rule}', which keeps {len(kept)} {which}, but knob '{name}' is {layers}",
+            f"leave {name} out, set it to {len(kept)}, or use keep = spread",
         )
     return kept
 
 
-def _named_layers(rule: str, teacher_layers: int) -> list[int]:
+def _named_layers(rule: str, teacher_layers: int, which: str) -> list[int]:
     if every := re.fullmatch(r"every-(\d+)", rule):
         if not 1 <= int(every[1]) <= teacher_layers:
-            raise KnobError(f"knob 'keep' is '{rule}', but the teacher has {teacher_layers} layers", _KEEP_REMEDY)
+            raise KnobError(f"knob 'keep' is '{rule}', but the teacher has {teacher_layers} {which}", _KEEP_REMEDY)
         return list(range(0, teacher_layers, int(every[1])))
     if not re.fullmatch(r"\d+( *, *\d+)*", rule.strip()):
         raise KnobError(f"knob 'keep' cannot be '{rule}'", _KEEP_REMEDY)
     kept = [int(number) for number in rule.split(",")]
     if kept != sorted(set(kept)) or kept[-1] >= teacher_layers:
         raise KnobError(
-            f"knob 'keep' names layers {rule}, but the teacher's are 0 to {teacher_layers - 1}",
+            f"knob 'keep' names layers {rule}, but the teacher's {which} are 0 to {teacher_layers - 1}",
             "give each layer once, in ascending order, counted from 0",
         )
     return kept
-
-
-def _width(asked: Shrink, teacher: Sizes) -> tuple[int, int]:
-    """Heads and hidden size of the student, by hidden = heads × head_size."""
-    heads, head_size, hidden = asked.heads, asked.head_size, asked.hidden
-    if not hidden:
-        heads = heads or teacher.heads
-        return heads, heads * (head_size or teacher.head_size)
-    if not heads and not head_size:
-        if hidden % teacher.head_size == 0:
-            return hidden // teacher.head_size, hidden
-        heads = teacher.heads
-    elif not heads:
-        heads = max(1, hidden // head_size)
-    head_size = head_size or hidden // heads
-    if heads * head_size != hidden:
-        raise KnobError(
-            f"a hidden size of {hidden} does not divide into {heads} heads"
-            + (f" of {head_size}" if asked.head_size else ""),
-            _width_remedy(asked, teacher),
-        )
-    return heads, hidden
-
-
-def _width_remedy(asked: Shrink, teacher: Sizes) -> str:
-    """The nearest hidden sizes that do divide."""
-    if asked.heads and asked.head_size:
-        return f"set hidden to {asked.heads * asked.head_size} (heads × head_size), or leave one of the three out"
-    steps = [asked.heads or asked.head_size] if asked.heads or asked.head_size else [teacher.head_size, teacher.heads]
-    valid = {size for step in steps for size in range(step, teacher.hidden + 1, step)}
-    nearest = sorted(sorted(valid, key=lambda size: abs(size - asked.hidden))[:4])
-    return f"the nearest hidden sizes that fit are {', '.join(map(str, nearest))}"
 
 
 def _check_family(asked: Shrink) -> None:

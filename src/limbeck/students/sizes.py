@@ -1,8 +1,9 @@
-"""The five sizes of an encoder, read from and written to a transformers config of any family.
+"""The sizes of a model, read from and written to a transformers config of any family.
 
 transformers maps most family names to `num_hidden_layers`, `hidden_size` and `num_attention_heads` by itself
 (DistilBERT's `n_layers`, `dim`, `n_heads`). The feed-forward width has no common name, so it is looked up here, and so
-are the settings that silently repeat one of the sizes.
+are the settings that silently repeat one of the sizes. Of a model that reads with one stack of layers and writes with
+another, `layers` are those that read.
 """
 
 from __future__ import annotations
@@ -24,25 +25,34 @@ _MAIN_NAMES = {"layers": "num_hidden_layers", "hidden": "hidden_size", "heads": 
 _FOLLOWERS = {
     "layers": ("num_hidden_groups",),
     "hidden": ("embedding_size", "pooler_hidden_size"),
-    "heads": ("num_key_value_heads",),
+    "heads": ("num_key_value_heads", "decoder_attention_heads"),
     "head_size": ("attention_head_size", "head_dim"),
+    "feed_forward": ("decoder_ffn_dim",),
 }
+_DECODER_NAMES = ("decoder_layers", "num_decoder_layers")
 _REMEDY = "use an encoder of the BERT kind (BERT, RoBERTa, DistilBERT, ELECTRA, MPNet, ALBERT, DeBERTa, ModernBERT)"
 _PER_LAYER_LISTS = ("layer_types",)  # one entry per layer: the kind of attention
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """hidden = heads × head_size, in every encoder family of transformers."""
+    """hidden = heads × head_size, in every family of transformers but T5, whose heads are as wide as they like."""
 
     layers: int
     hidden: int
     heads: int
     feed_forward: int
+    decoder_layers: int = 0  # those that write, in a model that has them
+    free_head_size: int = 0  # of T5; 0: hidden / heads
 
     @property
     def head_size(self) -> int:
-        return self.hidden // self.heads
+        return self.free_head_size or self.hidden // self.heads
+
+    @property
+    def all_heads(self) -> int:
+        """Width of all heads side by side."""
+        return self.heads * self.head_size
 
 
 def sizes_of(config: PretrainedConfig) -> Sizes:
@@ -56,8 +66,9 @@ def sizes_of(config: PretrainedConfig) -> Sizes:
     sizes = Sizes(
         **{size: getattr(config, name) for size, name in _MAIN_NAMES.items()},
         feed_forward=getattr(config, feed_forward) or 4 * config.hidden_size,
+        **_of_decoder(config),
     )
-    if sizes.hidden % sizes.heads:
+    if sizes.hidden % sizes.heads and not sizes.free_head_size:
         raise ModelError(
             f"the hidden size {sizes.hidden} of this {config.model_type} is not a multiple of its {sizes.heads} heads",
             "use a teacher whose heads divide its hidden size",
@@ -79,6 +90,8 @@ def resized(config: PretrainedConfig, sizes: Sizes, kept: Sequence[int]) -> Pret
     except (AttributeError, NotImplementedError):  # a size worked out from other settings
         raise ModelError(f"the {name} of a {config.model_type} model cannot be set", _REMEDY) from None
     setattr(config, _feed_forward_name(config), sizes.feed_forward)
+    if sizes.decoder_layers:
+        setattr(config, _decoder_name(config), sizes.decoder_layers)
     for name in _PER_LAYER_LISTS:
         if kinds := getattr(config, name, None):
             setattr(config, name, [kinds[layer] for layer in kept])
@@ -93,6 +106,7 @@ def shape_of(model: PreTrainedModel) -> Shape:
         hidden=sizes.hidden,
         heads=sizes.heads,
         feed_forward=sizes.feed_forward,
+        decoder_layers=sizes.decoder_layers,
     )
 
 
@@ -109,3 +123,19 @@ def _feed_forward_name(config: PretrainedConfig) -> str:
     said = [name for name in _FEED_FORWARD_NAMES if isinstance(getattr(config, name, None), int)]
     # GPT-2 leaves n_inner at None and means four times the hidden size.
     return next(iter(said), "n_inner" if hasattr(config, "n_inner") else "")
+
+
+def _of_decoder(config: PretrainedConfig) -> dict[str, int]:
+    """Sizes that only a model with two stacks has."""
+    if not config.is_encoder_decoder:
+        return {}
+    if not (name := _decoder_name(config)):
+        raise ModelError(
+            f"the config of a {config.model_type} model does not say how many layers write",
+            "use a translator of the Marian, BART, mBART, M2M100 or T5 kind",
+        )
+    return {"decoder_layers": getattr(config, name), "free_head_size": getattr(config, "d_kv", 0)}
+
+
+def _decoder_name(config: PretrainedConfig) -> str:
+    return next((name for name in _DECODER_NAMES if isinstance(getattr(config, name, None), int)), "")

@@ -31,7 +31,7 @@ from limbeck.core.show import NOWHERE
 from limbeck.core.task import Task
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import ONLY_LOGITS, Ask, Want
 from limbeck.teachers.parts import Precision, hidden_part, parts_of, pooled_part, taken, uids_of
 from limbeck.teachers.ragged import Index, Ragged, gather, index_of, join, kind_of, open_ragged, write_ragged
 from limbeck.teachers.shard import DamagedError
@@ -39,7 +39,6 @@ from limbeck.teachers.shard import DamagedError
 FORMAT = 2
 KEEPABLE = Want.LOGITS | Want.POOLED | Want.HIDDEN
 ROWS_PER_SHARD, BYTES_PER_SHARD = 2048, 2**26  # whichever is reached first
-ONLY_LOGITS = Ask()
 
 
 class Cache:

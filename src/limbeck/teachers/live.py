@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from limbeck.core.show import ONLY_LOGITS, show
+from limbeck.core.show import show
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import OF_LAYERS, Batch, Projection, Trace
-from limbeck.core.want import Ask
+from limbeck.core.want import ONLY_LOGITS, Ask
 
 
 class LiveTeacher(Teacher):

@@ -34,10 +34,10 @@ from limbeck.core.files import write_text
 from limbeck.core.objective import Objective, Rows
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import CurvePoint
-from limbeck.core.show import ONLY_LOGITS, show
+from limbeck.core.show import show
 from limbeck.core.task import Task
 from limbeck.core.teacher import Teacher
-from limbeck.core.want import Ask
+from limbeck.core.want import ONLY_LOGITS, Ask
 from limbeck.data.bucket import Buckets
 from limbeck.data.encode import to_batch
 from limbeck.data.rows import Dataset

@@ -1,0 +1,86 @@
+"""docs/encoders.md: the encoder literature side by side, from the Records of benchmarks/encoders.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from limbeck.core.record import Arm, Record
+from limbeck.report import numbers as n
+from limbeck.report.card import markdown_table
+from limbeck.report.gains import together
+
+SETS = {
+    "sst2": "SST-2, 10,000 training rows",
+    "mrpc": "MRPC, pairs",
+    "rte": "RTE, pairs",
+    "squad": "SQuAD's sample, measured on XQuAD-en",
+    "published_sst2": "SST-2 in PKD's own setting, 4,000 training rows",
+}
+KNOBS = {"knobs_sst2": "SST-2, 2,000 training rows", "knobs_mrpc": "MRPC, 1,000 training rows"}
+LADDER = ("pkd-skip", "hinton", "finetune")  # best first, as the paper has them
+WHY = """Why the papers' order is hard to see here, as far as we can tell:
+
+- The student starts from the teacher's own fine-tuned layers, which is most of what there is to pass on; the papers
+  start from pre-trained layers. The set in PKD's own setting does as they do.
+- Teacher and student learn from the same few thousand labelled rows, and the teacher is a small encoder itself: it
+  knows little that the labels do not say. The papers have teachers of 110 M parameters and up to 390,000 rows.
+- A thousand or two test rows and three seeds cannot tell half a point from chance; the papers' gains on SST-2 are of
+  that size, and most of them report one run on a hidden test set.
+- Nothing was searched: the papers report the best of a grid of temperatures, weights and learning rates."""
+
+
+def page(records: Mapping[str, Record]) -> str:
+    """`records` by the names in SETS and KNOBS; those not measured yet are left out."""
+    parts = [
+        "# The encoder literature, side by side",
+        "Made from the Records of `benchmarks/encoders.py`, which runs `limbeck compare`; the run files are beside it. "
+        "MiniLM-L6, fine-tuned on the same rows, teaches; mean ± one standard deviation over the seeds. The interval "
+        "beside a gain is of the difference to the same student without a teacher, over test rows and seeds.",
+    ]
+    for name, title in SETS.items():
+        if name in records:
+            record = records[name]
+            parts += [f"## {title}", markdown_table([record]), order(record), together(record)]
+    shown = [record for name, record in records.items() if name in SETS and name != "squad"]
+    if shown and not all(map(in_order, shown)):
+        parts.append(WHY)
+    if any(name in records for name in KNOBS):
+        parts += ["## Temperature and weights", _knobs(records)]
+        for name, title in KNOBS.items():
+            if name in records:
+                parts += [f"### {title}", markdown_table([records[name]]), together(records[name])]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def order(record: Record) -> str:
+    """Whether the papers' order, PKD ≥ KD ≥ fine-tuning, is there, in words."""
+    arms = {arm.name: arm for arm in record.arms}
+    if not all(name in arms for name in LADDER):
+        return ""
+    said = ", ".join(f"{name} {_told(record, arms[name])}" for name in LADDER)
+    if not in_order(record):
+        return f"The papers' order, PKD ≥ KD ≥ fine-tuning, does not appear in the means: {said}."
+    sure = [c.better for c in record.comparisons if c.better in LADDER and c.low > 0]
+    how = f"and beyond chance for {' and '.join(sure)}" if sure else "but within what chance does"
+    return f"The papers' order, PKD ≥ KD ≥ fine-tuning, appears in the means, {how}: {said}."
+
+
+def in_order(record: Record) -> bool:
+    arms = {arm.name: arm for arm in record.arms}
+    means = [arms[name].mean(record.metric) for name in LADDER if name in arms]
+    return means == sorted(means, reverse=True)
+
+
+def _told(record: Record, arm: Arm) -> str:
+    return n.score(record.metric, arm.mean(record.metric))
+
+
+def _knobs(records: Mapping[str, Record]) -> str:
+    clear = [c for name in KNOBS if name in records for c in records[name].comparisons if c.low > 0 or c.high < 0]
+    found = "None of them differs from plain fine-tuning beyond chance" if not clear else "Beyond chance differ: "
+    found += ", ".join(f"{c.better} ({100 * c.difference:+.1f} points)" for c in clear)
+    return (
+        "The same student and rows, only the soft term's temperature T and the weight of the labels vary. "
+        f"{found}. The default, T = 4 with half the weight on the labels, lies in the middle of what does well, and "
+        "is inside the range that Hinton's paper finds best for small students (2.5 to 4)."
+    )

@@ -1,0 +1,78 @@
+"""How the timed process lets a translator write, by transformers' generate or by CTranslate2.
+
+A text may become as long as twice the longest source of its batch and 16 tokens more. Writing includes both ways
+through the tokenizer, since users pay for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+Answer = Callable[[list[list[str]]], object]  # texts and their pairs → whatever the engine gives
+Writer = Callable[[list[list[str]]], list[str]]
+NAMES = {"float32": "fp32", "int8_float32": "int8"}  # CTranslate2's name → what people say
+
+
+def writes(config: Any) -> bool:
+    """Whether the saved model reads one text and writes another; a BART that classifies does not."""
+    saved = (config.architectures or [""])[0]
+    return bool(config.is_encoder_decoder) and ("For" not in saved or saved.endswith("ForConditionalGeneration"))
+
+
+def longest_of(source: int) -> int:
+    return 2 * source + 16
+
+
+def by_generate(folder: str, config: Any, tokenizer: Any, max_length: int, beam: int) -> Writer:
+    import torch
+    import transformers
+
+    model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
+    room = getattr(config, "max_position_embeddings", None) or longest_of(max_length) + 1  # T5 has no last place
+    # A beam ends once it has as many texts as it is wide, which is CTranslate2's rule: both do the same work.
+    search = {"num_beams": beam, "do_sample": False, "early_stopping": beam > 1}
+
+    def write(texts: list[list[str]]) -> list[str]:
+        sources = [text for text, _ in texts]
+        inputs = tokenizer(sources, truncation=True, max_length=max_length, padding=True, return_tensors="pt")
+        words, mask = inputs["input_ids"], inputs["attention_mask"]
+        length = min(longest_of(words.shape[1]), room - 1)  # the start takes a place
+        with torch.inference_mode():
+            written = model.generate(input_ids=words, attention_mask=mask, max_new_tokens=length, **search)
+        return list(tokenizer.batch_decode(written, skip_special_tokens=True))
+
+    return write
+
+
+def by_ctranslate2(folder: str, threads: int, max_length: int, beam: int) -> tuple[str, Writer]:
+    """The engine's name with the precision in which the folder keeps the weights, and how it writes."""
+    import transformers
+
+    ctranslate2: Any = import_module("ctranslate2")  # it has no types
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
+    translator: Any = ctranslate2.Translator(folder, device="cpu", inter_threads=1, intra_threads=threads)
+    facts = _facts(Path(folder))
+    prefix, room = facts.get("prefix"), facts.get("reads", tokenizer.model_max_length)
+    search = {"beam_size": beam, "suppress_sequences": facts.get("banned") or None, "min_decoding_length": 0}
+
+    def write(texts: list[list[str]]) -> list[str]:
+        sources = [text for text, _ in texts]
+        ids = tokenizer(sources, truncation=True, max_length=min(max_length, room))["input_ids"]
+        words = [tokenizer.convert_ids_to_tokens(of_one) for of_one in ids]
+        length = min(longest_of(max(map(len, words))), room - 1)
+        starts = [prefix] * len(words) if prefix else None
+        found = translator.translate_batch(words, target_prefix=starts, max_decoding_length=length, **search)
+        best = [tokenizer.convert_tokens_to_ids(one.hypotheses[0]) for one in found]
+        return list(tokenizer.batch_decode(best, skip_special_tokens=True))
+
+    return f"ctranslate2 {NAMES.get(translator.compute_type, translator.compute_type)}", write
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """What our conversion notes beside the weights: the forced first token, banned words, how many tokens are read."""
+    notes = folder / "limbeck.json"
+    return dict(json.loads(notes.read_text(encoding="utf-8"))) if notes.is_file() else {}

@@ -1,0 +1,60 @@
+"""Directions of translation, each with its teacher and texts, and the tags by which one student tells them apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from limbeck.core.errors import KnobError
+from limbeck.core.knob import Settings, knob
+from limbeck.core.task import OF_SEQUENCES, Kind
+
+_LANGUAGE = r"[A-Za-z0-9_]+"
+
+
+class Direction(Settings):
+    """One direction of several; in run files [directions.en-de]."""
+
+    teacher: str = knob("", "the translator that teaches this direction: a folder or a hub id")
+    train: str = knob("", "its texts, as --data")
+    target: str = knob("", "a file with the target of each line of them, as --target")
+    dev: str = knob("", "as --data.dev")
+    dev_target: str = knob("", "as --pairs.dev-target")
+    test: str = knob("", "as --data.test")
+    test_target: str = knob("", "as --pairs.test-target")
+    repeat: int = knob(
+        1, "how often its training rows are seen in an epoch: more than once for a small one", at_least=1
+    )
+
+
+def tag_of(language: str) -> str:
+    """The token before a source that says which language to write: <2de>."""
+    if not re.fullmatch(_LANGUAGE, language):
+        raise KnobError(f"a language cannot be called '{language}'", "use letters and digits, as in de or zh_Hant")
+    return f"<2{language}>"
+
+
+def prefix_of(language: str) -> str:
+    return f"{tag_of(language)} "
+
+
+def language_of(direction: str) -> str:
+    """The one that is written: de of en-de."""
+    if not re.fullmatch(f"{_LANGUAGE}-{_LANGUAGE}", direction):
+        raise KnobError(
+            f"a direction cannot be called '{direction}'", "name it by two languages and one dash, as in en-de"
+        )
+    return direction.rpartition("-")[2]
+
+
+def check_directions(directions: Mapping[str, Direction], kind: Kind) -> None:
+    """Refuses what can be refused before anything is opened."""
+    if directions and kind not in OF_SEQUENCES:
+        raise KnobError(f"--task {kind} has no directions", "use --task translate, or leave out [directions.…]")
+    for name, direction in directions.items():
+        language_of(name)
+        for knob_name in ("teacher", "train"):
+            if not getattr(direction, knob_name):
+                raise KnobError(
+                    f"the direction {name} has no {knob_name}", f"give it as {knob_name} = … in [directions.{name}]"
+                )

@@ -1,0 +1,61 @@
+"""Distilling a translator: the teacher translates, the student learns to write, with and without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from transformers import TrainerCallback
+
+from limbeck.core.progress import Stage, Watcher
+from limbeck.recipes.asked_pairs import ask_pairs
+from limbeck.recipes.cell import Outcome, train_cell
+from limbeck.recipes.compare_lanes import lanes
+from limbeck.recipes.folder import agree
+from limbeck.recipes.given import Given
+from limbeck.recipes.ground import gather_pairs
+from limbeck.recipes.job import ASKING, MEASURING, Result, finish, passed, timing_cost
+from limbeck.recipes.run import Run
+from limbeck.recipes.tell import settle
+from limbeck.recipes.tell_compare import Contest, tell_compare
+from limbeck.recipes.tell_pairs import with_translations
+from limbeck.recipes.writer import set_up_writer
+from limbeck.students.open_translator import open_translator
+
+DISTILLED, PLAIN = "distilled", "plain"
+
+
+def distill_pairs(
+    asked_for: Given[Run], folder: Path, callbacks: Sequence[TrainerCallback], watcher: Watcher, command: str
+) -> Result:
+    if asked_for.run.train.threads:
+        torch.set_num_threads(asked_for.run.train.threads)
+    ground = gather_pairs(asked_for.run, watcher, data=asked_for.data, teacher=asked_for.teacher)
+    writer = set_up_writer(asked_for.run, ground, asked_for.student)
+    run, teacher = writer.run, ground.teacher
+    agree(folder, run, writer.fingerprints)
+    watcher.say(writer.start.origin)
+    cost = passed(teacher.network) * ground.rows if teacher else 0.0
+    watcher.plan(
+        [
+            Stage(ASKING, cost),
+            *(Stage(cell.title, writer.cost(cell)) for cell in writer.cells()),
+            Stage(MEASURING, timing_cost(run.measure, models=4)),
+        ]
+    )
+    asked = ask_pairs(ground, [writer], Path(run.teach.cache or folder / "teacher-answers"), watcher)
+    writer = writer.taught(asked)
+    home = settle(teacher, folder / "teacher") if teacher else None
+    for way in ground.ways if not asked.live else ():
+        if way.teacher.where:
+            way.teacher.network.to("meta")  # all is asked: its memory goes to the student
+    outcomes: dict[str, list[Outcome]] = {}
+    for cell in writer.cells():
+        outcomes.setdefault(cell.arm, []).append(train_cell(cell, folder / "arms", watcher, callbacks))
+    field = lanes({DISTILLED: writer}, called=lambda _: PLAIN)
+    contest = Contest(run, [DISTILLED], 0.0, ground, field, outcomes, asked.test, home, [], folder, command)
+    record = tell_compare(contest, watcher, MEASURING, [writer.start.origin, *asked.notes]).but(kind="distill")
+    result = finish(with_translations(contest, record, watcher), outcomes, folder, open_translator)
+    watcher.at(MEASURING, 1.0)
+    return result

@@ -1,0 +1,90 @@
+"""What a reader learns of translators: how far each student closes the gap to its teacher, and what they write."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from limbeck.core.record import Arm, Record, Sample
+from limbeck.report import numbers as n
+from limbeck.report.gains import INT8, baseline_of, titled
+from limbeck.report.summary import quality, students_of, teacher_of
+
+# A word, a sign, or a character of a script that puts no space between words; then the space after it.
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_SIGNS = re.escape('.,;:!?…()[]{}"“”„«»¿¡،؛؟。、，！？：；（）「」')
+_WORDS = re.compile(rf"([{_UNSPACED}]|[{_SIGNS}]|[^\s{_UNSPACED}{_SIGNS}]+)(\s*)")
+
+Marked = list[tuple[str, bool]]  # pieces of a text, and whether the reference lacks them there
+
+
+@dataclass(frozen=True)
+class Written:
+    title: str
+    pieces: Marked
+
+
+@dataclass(frozen=True)
+class Example:
+    source: str
+    reference: str
+    written: list[Written]
+
+
+def readings(record: Record) -> list[str]:
+    """The table in words: of each student, how much of the gap it closes; and what int8 takes."""
+    if not record.task.of_sequences:
+        return []
+    int8 = [titled(record, c.sentence) for c in record.comparisons if c.better == INT8]
+    return [*filter(None, (_closed(record, student) for student in students_of(record))), *int8]
+
+
+def _closed(record: Record, student: Arm) -> str:
+    """(student − baseline) / (teacher − baseline), downwards: below the teacher is never 100 %."""
+    teacher, plain = teacher_of(record), baseline_of(record, student) or _only_baseline(record)
+    if teacher is None or plain is None:
+        return ""
+    mine, theirs, without = (quality(arm, "bleu") for arm in (student, teacher, plain))
+    if mine is None or theirs is None or without is None or theirs.mean <= without.mean:
+        return ""
+    share = math.floor(100 * (mine.mean - without.mean) / (theirs.mean - without.mean))
+    much = f"{share}{n.GAP}%" if mine.mean > without.mean else "none"
+    return (
+        f"“{student.title}” closes {much} of the gap in greedy BLEU between the student without a teacher "
+        "and the teacher."
+    )
+
+
+def _only_baseline(record: Record) -> Arm | None:
+    found = [arm for arm in record.arms if arm.role == "baseline" or arm.name.startswith("plain")]
+    return found[0] if len(found) == 1 else None
+
+
+def examples(record: Record) -> list[Example]:
+    titles = {arm.name: arm.title for arm in record.arms}
+    return [_example(sample, titles) for sample in record.samples]
+
+
+def _example(sample: Sample, titles: dict[str, str]) -> Example:
+    said = [Written(titles.get(arm, arm), marked(text, sample.reference)) for arm, text in sample.written.items()]
+    return Example(sample.source, sample.reference, said)
+
+
+def marked(text: str, reference: str) -> Marked:
+    """The text in pieces, those that differ from the reference marked; without a reference, whole."""
+    if not reference:
+        return [(text, False)]
+    return list(_pieces(_WORDS.findall(text), [word for word, _ in _WORDS.findall(reference)]))
+
+
+def _pieces(spaced: list[tuple[str, str]], wanted: list[str]) -> Iterator[tuple[str, bool]]:
+    words = [word for word, _ in spaced]
+    # autojunk would take frequent words of a long text for noise.
+    for what, start, end, _, _ in SequenceMatcher(None, words, wanted, autojunk=False).get_opcodes():
+        if start < end:
+            piece = "".join(map("".join, spaced[start:end]))
+            yield piece.rstrip(), what != "equal"
+            yield piece[len(piece.rstrip()) :], False

@@ -1,0 +1,90 @@
+"""Teachers of several directions, each of which steps back where its student has outgrown it.
+
+    answer = w · p + (1 − w) · 1[label]        p the teacher's, w its direction's share
+
+At w = 1 this is the teacher, at w = 0 it is sure of the given word: the term that compares with it is then the plain
+−log q(word). In between the cross-entropy is w times the one and 1 − w times the other, so that a term of weight λ
+gives the teacher a weight of λ·w.
+
+    fixed        w = 1
+    threshold    w = 0 while s ≥ t + margin, else 1       s, t: dev BLEU of student and teacher
+    adaptive     w = 0.5^(s − t + 2) from s = t − 2 on, 1 below
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from limbeck.core.teacher import Teacher
+from limbeck.core.trace import Batch, Trace
+from limbeck.core.want import Want
+from limbeck.teachers.switch_settings import SwitchSettings
+
+HALVES_BELOW = 2.0  # BLEU below its own from which an adaptive teacher gives way
+
+
+def score_name(direction: str) -> str:
+    """The dev figure of a direction; the only one of a run has no name."""
+    return f"bleu of {direction}" if direction else "bleu"
+
+
+def share(settings: SwitchSettings, student: float, teacher: float) -> float:
+    """Of the teacher in its answers, by dev BLEU of both; all of it where a score is not a number."""
+    if settings.strategy == "threshold":
+        return 0.0 if student >= teacher + settings.margin else 1.0
+    if settings.strategy == "adaptive":
+        return 0.5 ** max(0.0, student - teacher + HALVES_BELOW)
+    return 1.0
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Which direction an example is of. One that stands in several is of the first."""
+
+    names: tuple[str, ...]  # of the directions
+    uids: np.ndarray  # [examples] int64, ascending
+    places: np.ndarray  # [examples] among the names
+
+    @classmethod
+    def of(cls, names: Sequence[str], uids: np.ndarray, places: np.ndarray) -> Owners:
+        found, first = np.unique(uids, return_index=True)
+        return cls(tuple(names), found, places[first])
+
+    def find(self, uids: np.ndarray) -> np.ndarray:
+        return self.places[np.searchsorted(self.uids, uids)]
+
+
+class Switch(Teacher):
+    """Kept answers of all teachers. What dev says of a student is told to it by `heed`."""
+
+    has = Want.TOP
+
+    def __init__(
+        self, kept: Teacher, owners: Owners, scores: Mapping[str, float], settings: SwitchSettings | None = None
+    ) -> None:
+        self.kept, self.owners, self.scores = kept, owners, dict(scores)  # scores: dev BLEU of each teacher
+        self.settings = settings or SwitchSettings()
+        self.shares = dict.fromkeys(owners.names, 1.0)
+
+    def heed(self, dev: Mapping[str, float]) -> None:
+        """Sets every share by the student's dev figures; without them all teachers are on."""
+        self.shares = {name: self.share_at(name, dev.get(score_name(name), float("nan"))) for name in self.shares}
+
+    def share_at(self, direction: str, student: float) -> float:
+        return share(self.settings, student, self.scores[direction])
+
+    def answer(self, batch: Batch) -> Trace:
+        import torch
+
+        from limbeck.math.toward import toward_labels
+
+        shown = self.kept.answer(batch)
+        if all(value == 1 for value in self.shares.values()):
+            return shown
+        by_place = torch.tensor([self.shares[name] for name in self.owners.names], device=batch.uids.device)
+        places = torch.from_numpy(self.owners.find(batch.uids.cpu().numpy())).to(batch.uids.device)
+        of_token = by_place[places].repeat_interleave(batch.counted.sum(1))
+        return replace(shown, top=toward_labels(shown.top, batch.labels[batch.counted], of_token))

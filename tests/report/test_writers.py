@@ -1,0 +1,285 @@
+"""Translators in every report: the paper's table, the gap that is closed, what was written, and a snippet that runs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import sample
+import sample_writers as writers
+import torch
+import yaml
+from test_compare_page import printed
+from test_model_card import shown
+from test_report_page import Reader
+from test_words import run_snippet
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
+
+from limbeck.core.record import Record
+from limbeck.report import Report
+from limbeck.report import numbers as n
+from limbeck.report.bar_charts import calibration, closeness, differences, standing
+from limbeck.report.card import comparison_card, markdown_table, model_card
+from limbeck.report.charts import learning, trade_offs
+from limbeck.report.columns import columns
+from limbeck.report.gains import gain_of, together
+from limbeck.report.page import page
+from limbeck.report.summary import headline, speed_conditions, subject_of, verdict
+from limbeck.report.writers import marked, readings
+
+PAPER = [
+    "BLEU K=1",
+    "BLEU K=5",
+    "beam adds",
+    "chrF",
+    "perplexity, gold",
+    "perplexity, teacher’s",
+    "p(ŷ)",
+    "parameters",
+    "on disk",
+    "p50",
+    "sentences/s",
+]
+
+
+def plain(text: str) -> str:
+    return text.replace(n.GAP, " ")
+
+
+def without(record: Record, *names: str) -> Record:
+    return record.but(arms=[arm for arm in record.arms if arm.name not in names])
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "read"),
+    [
+        ("bleu", 34.86, "34.9"),
+        ("chrf_beam", 57.0, "57.0"),
+        ("beam_gain", -0.24, f"{n.MINUS}0.2"),
+        ("perplexity_of_teacher", 12.344, "12.34"),
+        ("p_best", 0.1234, f"12.3{n.GAP}%"),
+        ("bleu", float("nan"), n.NOTHING),
+    ],
+)
+def test_figures_of_translators_as_read(metric: str, value: float, read: str) -> None:
+    assert n.score(metric, value) == read
+
+
+def test_bleu_differs_in_its_own_unit() -> None:
+    assert n.difference("bleu", 5.26) == "+5.3"
+    assert n.score_with_sd("bleu", 34.86, 0.31) == "34.9 ± 0.3"
+    assert not n.lower_is_better("bleu")
+    assert n.lower_is_better("perplexity_of_teacher")
+
+
+def test_the_papers_table_on_page_and_card() -> None:
+    record = writers.translated()
+    assert [column.title for column in columns([record])] == PAPER
+    rows = [line for line in plain(model_card(record)).splitlines() if line.startswith("| ")]
+    assert rows[0] == "| model | " + " | ".join(PAPER) + " |"
+    assert "| teacher | 36.9 | 38.0 | 1.1 | 59.3 | 5.962 | 2.439 | 19.0 % | 15.7 M | 62.8 MB | 372 ms | 6.99 |" in rows
+    assert "| distilled | 34.9 ± 0.3 | 35.2 ± 0.3 | 0.3 ± 0.0 | 57.3 ± 0.3 |" in "\n".join(rows)
+    assert rows[-1].startswith("| distilled, int8 in CTranslate2 | 35.0 | 34.8 | 0.3 | 56.9 | – | – | 30.5 % |")
+    words = Reader(page([record])).text
+    assert "31.0 ± 0.5 %" in words
+    assert words.index("beam adds") < words.index("Size against BLEU")
+
+
+def test_what_the_table_leaves_out_is_among_all_metrics() -> None:
+    words = Reader(page([writers.translated()])).text
+    metrics = words.split("All metrics")[1].split("What they write")[0]
+    for name in ("chrF with a beam", "p95", "peak memory", "training", "seeds"):
+        assert name in metrics
+
+
+def test_terminal_and_readme_show_the_essential_columns() -> None:
+    record = writers.translated()
+    head = next(line for line in shown(record).splitlines() if "BLEU" in line)
+    assert re.split(r"\s{2,}", head.strip()) == ["BLEU K=1", "BLEU K=5", "p(ŷ)", "params", "on disk", "sent/s"]
+    assert markdown_table([record]).startswith(
+        "| model | BLEU K=1 | BLEU K=5 | p(ŷ) | parameters | on disk | sentences/s |"
+    )
+    assert "written with a beam of 5" in shown(record)
+
+
+@pytest.mark.parametrize(("width", "gains"), [(80, False), (150, True)])
+def test_a_comparison_shows_its_gains_where_there_is_room(width: int, gains: bool) -> None:
+    text = printed(writers.compared(), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert all(word in text for word in ("BLEU K=5", "p(ŷ)", "sent/s", "35.4 ± 0.3"))
+    assert ("+5.3 (+4.4 to +6.2)" in text) == gains
+
+
+def test_a_beam_that_is_not_known_is_not_named() -> None:
+    titles = [column.title for column in columns([writers.evaluated_writer()])]
+    assert titles[:2] == ["BLEU K=1", "BLEU beam"]
+    other = writers.translated().but(knobs={"translate": {"test_beam": 1}})
+    assert "written greedily" in speed_conditions(other)
+    assert "BLEU beam" in markdown_table([writers.translated(), other])
+
+
+@pytest.mark.parametrize(
+    ("student", "much"), [(34.86, "72 %"), (36.88, "99 %"), (40.55, "150 %"), (29.6, "none"), (20.0, "none")]
+)
+def test_how_much_of_the_gap_is_closed(student: float, much: str) -> None:
+    first = plain(readings(writers.translated(student=student, seeds=1))[0])
+    end = "of the gap in greedy BLEU between the student without a teacher and the teacher."
+    assert first == f"“distilled” closes {much} {end}"
+
+
+def test_no_gap_no_sentence() -> None:
+    record = writers.translated().but(comparisons=[])
+    weak = record.arm("teacher").but(runs=record.arm("plain").runs)
+    assert readings(without(record, "plain")) == readings(without(record, "teacher")) == []
+    assert readings(record.but(arms=[weak, *record.arms[1:]])) == []
+    assert len(readings(record)) == 1
+    assert readings(sample.distill()) == []
+
+
+def test_each_column_of_a_comparison_is_read_beside_its_own_baseline() -> None:
+    record = writers.compared()
+    said = [plain(sentence) for sentence in readings(record)]
+    closed = {sentence.split("”")[0][1:]: sentence.split(" of the gap")[0].split("closes ")[-1] for sentence in said}
+    assert {name: closed[name] for name in ("seq-kd", "seq-inter", "word-kd", "tiny")} == {
+        "seq-kd": "72 %",
+        "seq-inter": "79 %",
+        "word-kd": "21 %",
+        "tiny": "none",
+    }
+    card = plain(comparison_card(record))
+    for text in (Reader(page([record])).text, card, " ".join(printed(record, 200).split())):
+        assert all(sentence in text for sentence in said)
+
+
+def test_a_student_in_int8_is_not_another_student() -> None:
+    record = writers.translated()
+    assert record.arm("student-int8").mean("bleu") > record.arm("distilled").mean("bleu")
+    assert subject_of(record).name == "distilled"
+    assert verdict(record).startswith("“distilled” against")
+    assert "int8" not in differences(record).wide
+    assert any("“distilled, int8 in CTranslate2” against “distilled”" in sentence for sentence in readings(record))
+    contest = writers.compared()
+    assert gain_of(contest, contest.arm("student-int8")) is None
+    assert together(contest).startswith("4 comparisons")
+    assert "the best of 4 students" in headline(contest)
+
+
+def test_the_headline_tells_both_depths() -> None:
+    assert plain(headline(writers.translated())) == (
+        "The 3+1-layer student keeps 94.4 % of the teacher’s BLEU "
+        "at 33 % of the time per sentence and 46 % of the bytes."
+    )
+    assert "reaches a BLEU of 36.9 on 1,000 sentences" in plain(headline(writers.evaluated_writer()))
+    assert "6+6 layers" in plain(comparison_card(writers.compared()))
+
+
+@pytest.mark.parametrize("name", list(writers.every_writer()))
+def test_no_page_or_card_of_translators_speaks_of_blocks_or_right_answers(name: str) -> None:
+    record = writers.every_writer()[name]
+    for text in (Reader(page([record])).text, model_card(record), shown(record)):
+        assert not re.search(r"\b(blocks?|rows?|labels?|labelled|calibration|right answers|documents?)\b", text)
+        assert "Bleu" not in text
+
+
+def test_charts_of_translators() -> None:
+    record = writers.translated()
+    assert [figure.title for figure in trade_offs([record])] == ["Size against BLEU", "Latency against BLEU"]
+    assert all("Better lies up" in figure.caption for figure in trade_offs([record]))
+    assert "one sentence, written with a beam of 5" in trade_offs([record])[1].caption
+    assert learning(record).title == "BLEU on the dev split"
+    assert standing(writers.compared()).title == "BLEU of every model"
+    assert closeness(record) is calibration(record) is None
+
+
+def test_a_black_box_has_empty_cells() -> None:
+    record = writers.of_black_box()
+    card = plain(model_card(record))
+    assert "| teacher, a black box | 36.9 | – | – | 59.3 | – | – | – | – | – |" in card
+    assert "sentences/s" not in card.split("## Data")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "differs"),
+    [
+        ("Zwei Hunde laufen durch den Schnee.", "Zwei Hunde rennen durch den Schnee.", ["laufen"]),
+        ("Ein Hund", "Ein Hund.", []),
+        ("ein Mann mit Hut", "ein Mann", ["mit Hut"]),
+        ("我喜欢猫。", "我喜欢狗。", ["猫"]),
+        ("alles neu", "", []),
+        ("", "etwas", []),
+        ("a  b\nc", "a b c", []),
+    ],
+)
+def test_words_that_differ_are_marked(text: str, reference: str, differs: list[str]) -> None:
+    pieces = marked(text, reference)
+    assert [piece for piece, off in pieces if off] == differs
+    assert "".join(piece for piece, _ in pieces) == text
+
+
+def test_examples_are_whole_escaped_and_of_any_direction() -> None:
+    record = writers.translated()
+    html = page([record])
+    read = Reader(html)
+    assert (read.open, read.wrong) == ([], [])
+    assert sum(tag == "script" for tag, _ in read.tags) == 1
+    assert not any(tag in ("img", "b", "i") and "onerror" in given for tag, given in read.tags)
+    for text in (writers.DOGS, sample.ARABIC, sample.CHINESE, sample.HOSTILE, sample.LONG.strip(), "Keine Vorlage."):
+        assert text in read.text
+    assert "<mark>laufen</mark>" in html
+    assert "<mark>&lt;i&gt;x&lt;/i&gt;</mark>" in html
+    section = html.split("What they write")[1].split("</section>")[0]
+    shown_first, folded = section.split("<details><summary>2 more</summary>")
+    assert (shown_first.count("<li>"), folded.count("<li>")) == (4, 2)
+    assert section.count('<dd dir="auto">') == section.count("<dd")
+    assert "given targets only, beside distilled" in section
+
+
+def test_several_runs_on_one_page() -> None:
+    records = [writers.translated(), writers.compared(), writers.of_black_box()]
+    table = page(records).split('class="arms sortable"')[1].split("</table>")[0]
+    heads = re.findall(r"<th scope=\"col\"[^>]*>([^<]*)</th>", table)
+    assert heads == ["run", "model", *PAPER]
+    assert "<h1>3 runs on one page</h1>" in page(records)
+    mixed = page([writers.translated(), sample.distill()])
+    assert "34.9 ± 0.3 BLEU" in plain(mixed)
+    assert "perplexity, gold" not in mixed.split('class="arms sortable"')[1].split("</table>")[0]
+    assert Report(tuple(records)).markdown().startswith("| run | model | BLEU K=1 | BLEU K=5 | p(ŷ) |")
+
+
+def test_pages_without_translators_carry_nothing_of_theirs() -> None:
+    html = page([sample.distill(), sample.every()["words"]])
+    assert ".examples" not in html
+    assert "What they write" not in html
+
+
+def test_the_card_names_the_pipeline_the_folder_and_the_limits() -> None:
+    record = writers.translated()
+    card = plain(model_card(record))
+    front = yaml.safe_load(card.split("---\n")[1])
+    assert front["pipeline_tag"] == "translation"
+    assert front["metrics"] == ["sacrebleu", "chrf", "perplexity"]
+    assert "The folder `student-int8` of the run holds" in card
+    assert "BLEU 35.0, 7.30 MB on disk, 236 sentences/s" in card
+    assert "The folder `student-int8`" not in model_card(without(record, "student-int8"))
+    assert "Nobody has judged these translations by reading them" in card
+    assert "- pairs read: 31,014; dropped: 2 empty source; repeated sources, kept: 41" in card
+    assert "- BLEU 34.9 ± 0.3: corpus BLEU of what is written greedily" in card
+
+
+def test_the_snippet_translates(tmp_path) -> None:
+    """With our ids: </s> first, <pad> last. A word wins every step, so that something is written."""
+    torch.manual_seed(0)
+    words = ["</s>", "<unk>", "a", "text", "to", "translate", "<pad>"]
+    raw = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    PreTrainedTokenizerFast(tokenizer_object=raw, **special).save_pretrained(tmp_path)
+    pad = len(words) - 1
+    ids = {"pad_token_id": pad, "decoder_start_token_id": pad, "eos_token_id": 0, "forced_eos_token_id": 0}
+    deep = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    wide = {"d_model": 8, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8, "max_position_embeddings": 64}
+    model = MarianMTModel(MarianConfig(vocab_size=len(words), **ids, **deep, **wide))
+    model.final_logits_bias[0, words.index("text")] = 9.0
+    model.save_pretrained(tmp_path)
+    assert "text text" in run_snippet(writers.translated(), tmp_path)
