@@ -1,16 +1,16 @@
-"""The encoder literature side by side, by the command a person types: SST-2, MRPC and RTE, three seeds each.
+"""The encoder literature side by side, by the command a person types, and the knobs of hinton on less data.
 
-    .venv/bin/python benchmarks/encoders.py            all three, some hours on two cores; finished parts are kept
-    .venv/bin/python benchmarks/encoders.py rte        one of them
+    .venv/bin/python benchmarks/encoders.py                 everything, many hours on two cores; finished parts are kept
+    .venv/bin/python benchmarks/encoders.py rte squad       some of it
 
-The teacher is MiniLM-L6, fine-tuned on the same rows by `limbeck train`; students and recipes are in encoders.toml and
-encoder_pairs.toml.
+The teacher is MiniLM-L6, fine-tuned on the same rows by `limbeck train`; students and recipes are in the TOML files.
 Reads ../shared/data. The Records are benchmarks/results/encoders_….json; no sentence of the data is in them.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from limbeck.core.record import Record
@@ -18,31 +18,57 @@ from limbeck.data.demo import demo_model
 from story import HOME, WORK, limbeck
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-PAIRS = ["--data.quoting", "none", "--data.dev-share", "0.1", "--data.max-length", "128"]
-SETS: dict[str, list[object]] = {
-    "sst2": [
-        *("--data", DATA / "sst2" / "train.tsv.gz", "--data.dev", DATA / "sst2" / "dev.tsv.gz"),
-        *("--data.test", DATA / "sst2" / "test.tsv.gz", "--data.limit", "10000", "--data.max-length", "64"),
-    ],
-    "mrpc": [
-        *("--data", DATA / "mrpc" / "msr_paraphrase_train.txt.gz"),
-        *("--data.test", DATA / "mrpc" / "msr_paraphrase_test.txt.gz", *PAIRS, "--data.label-column", "Quality"),
-        *("--data.text-column", "#1 String", "--data.pair-column", "#2 String"),
-    ],
-    "rte": [
-        *("--data", DATA / "rte" / "train.tsv.gz", "--data.test", DATA / "rte" / "dev.tsv.gz", *PAIRS),
-        *("--data.text-column", "sentence1", "--data.pair-column", "sentence2", "--data.label-column", "label"),
-    ],
+PAIRS = ("--data.quoting", "none", "--data.dev-share", "0.1", "--data.max-length", "128")
+
+
+@dataclass(frozen=True)
+class Set:
+    data: tuple[object, ...]
+    columns: str  # the run file
+    epochs: int = 4  # of the teacher
+    limit: int = 0  # rows the students see
+    teacher: str = ""  # of another set
+    pretrained: bool = False  # the student starts from the pre-trained encoder, not from the teacher
+
+
+SST2 = (
+    *("--data", DATA / "sst2" / "train.tsv.gz", "--data.dev", DATA / "sst2" / "dev.tsv.gz"),
+    *("--data.test", DATA / "sst2" / "test.tsv.gz", "--data.max-length", "64"),
+)
+MRPC = (
+    *("--data", DATA / "mrpc" / "msr_paraphrase_train.txt.gz"),
+    *("--data.test", DATA / "mrpc" / "msr_paraphrase_test.txt.gz", *PAIRS, "--data.label-column", "Quality"),
+    *("--data.text-column", "#1 String", "--data.pair-column", "#2 String"),
+)
+RTE = (
+    *("--data", DATA / "rte" / "train.tsv.gz", "--data.test", DATA / "rte" / "dev.tsv.gz", *PAIRS),
+    *("--data.text-column", "sentence1", "--data.pair-column", "sentence2", "--data.label-column", "label"),
+)
+SQUAD = (
+    *("--task", "answer", "--data", DATA / "squad_sample" / "squad_sample.jsonl.gz", "--data.max-length", "256"),
+    *("--data.test", DATA / "xquad_squad11_dev_subset" / "xquad.en.json.gz"),
+)
+SETS = {
+    "sst2": Set((*SST2, "--data.limit", "10000"), "encoders.toml", epochs=3),
+    "mrpc": Set(MRPC, "encoder_pairs.toml"),
+    "rte": Set(RTE, "encoder_pairs.toml"),
+    "squad": Set(SQUAD, "encoder_answers.toml", epochs=2, limit=1500),
+    "published_sst2": Set(SST2, "published.toml", limit=4000, teacher="sst2", pretrained=True),
+    "knobs_sst2": Set(SST2, "knobs.toml", limit=2000, teacher="sst2"),
+    "knobs_mrpc": Set(MRPC, "knobs.toml", limit=1000, teacher="mrpc"),
 }
-EPOCHS = {"sst2": 3, "mrpc": 4, "rte": 4}  # of the teacher
-COLUMNS = {"sst2": "encoders.toml", "mrpc": "encoder_pairs.toml", "rte": "encoder_pairs.toml"}
 
 
 def compare(name: str) -> None:
-    place, data = WORK / "encoders" / name, SETS[name]
-    made = ["--model", demo_model(), *data, "--epochs", EPOCHS[name], "--measure.no-speed"]
-    limbeck("train", place / "teacher", *made)
-    limbeck("compare", place / "compare", HOME / COLUMNS[name], "--teacher", place / "teacher" / "model", *data)
+    chosen = SETS[name]
+    place, teacher = WORK / "encoders" / name, WORK / "encoders" / (chosen.teacher or name) / "teacher"
+    if not chosen.teacher:
+        made = ["--model", demo_model(), *chosen.data, "--epochs", chosen.epochs, "--measure.no-speed"]
+        limbeck("train", teacher, *made)
+    less = ("--data.limit", chosen.limit) if chosen.limit else ()
+    start = ("--student-from", demo_model()) if chosen.pretrained else ()
+    asked = ("--teacher", teacher / "model", *start, *chosen.data, *less)
+    limbeck("compare", place / "compare", HOME / chosen.columns, *asked)
     Record.load(place / "compare").save(HOME / "results" / f"encoders_{name}.json")
 
 
