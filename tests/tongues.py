@@ -3,10 +3,29 @@
 import random
 from pathlib import Path
 
+from running import Said, limbeck
+
 WORDS = {
     "a": "ein", "the": "der", "dog": "hund", "cat": "kater", "man": "mann", "runs": "rennt", "sleeps": "schläft",
     "red": "roter", "big": "großer", "sees": "sieht", "and": "und", "jumps": "springt",
 }  # fmt: skip
+
+BRIEF = ("--batch-size", 16, "--train.threads", 1, "--measure.no-speed", "--measure.bootstrap", 200)
+TUNE = ("--learning-rate", 3e-3, "--train.evals-per-epoch", 1)
+
+
+def tiny(layers: int) -> tuple[object, ...]:
+    return (
+        *("--new.hidden", 48, "--new.heads", 2, "--new.encoder-layers", layers, "--new.decoder-layers", layers),
+        *("--new.vocabulary", 90, "--new.dropout", 0.0),
+    )
+
+
+def run(*words: object) -> Said:
+    """`limbeck …`, which has to end well."""
+    said = limbeck(*words)
+    assert said.code == 0, said.err
+    return said
 
 
 def translate(source: str) -> str:

@@ -11,21 +11,10 @@ import tongues
 from limbeck.core.record import Record
 from limbeck.recipes import RECIPES
 from running import limbeck
-from tongues import sentences, translate, write_pairs
+from tongues import BRIEF, TUNE, run, sentences, tiny, translate, write_pairs
 
 RECIPES_OF_PAIRS = [name for name, plan in RECIPES.items() if "translate" in plan.serves and name != "finetune"]
-TINY = (
-    *("--new.hidden", 48, "--new.heads", 2, "--new.encoder-layers", 2, "--new.decoder-layers", 2),
-    *("--new.vocabulary", 90, "--new.dropout", 0.0),
-)
-BRIEF = ("--batch-size", 16, "--train.threads", 1, "--measure.no-speed", "--measure.bootstrap", 200)
-TUNE = ("--learning-rate", 3e-3, "--train.evals-per-epoch", 1)
-
-
-def run(*words):
-    said = limbeck(*words)
-    assert said.code == 0, said.err
-    return said
+TINY = tiny(2)
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ hypotheses with their start and end signs against bare references; here both are
 Cost: one pass of beam search over the training set; training is as cheap as without a teacher.
 """
 
+from collections.abc import Callable
+
 from limbeck.core.objective import Objective
 from limbeck.core.task import OF_SEQUENCES, Task
 from limbeck.objectives import Language
@@ -28,68 +30,51 @@ from limbeck.objectives.papers import KIM_RUSH_2016
 from limbeck.recipes.recipe import Recipe, Stage, recipe, to_table
 from limbeck.recipes.word_kd import words_and_teacher
 
-_OF_TEACHER = {"translate": {"targets": "beam"}}
-
 
 def _words(task: Task) -> Objective:
     return 1.0 * Language()
 
 
-def _tuned(objective: Objective) -> dict[str, Stage]:
-    return {
-        "interpolate": Stage(epochs=3.0, rate=0.1, after=True, targets="closest", objective=to_table(objective)),
-    }
+def _words_and_teacher(task: Task) -> Objective:
+    return words_and_teacher(task)
 
 
-SEQ_KD = recipe(
-    Recipe(
-        "seq-kd",
-        "the teacher's translations as targets",
-        KIM_RUSH_2016,
-        _words,
-        serves=OF_SEQUENCES,
-        defaults=_OF_TEACHER,
-    )
+def _paper(
+    name: str, summary: str, objective: Callable[[Task], Objective], *, tuned: bool = False, beam: bool = True
+) -> Recipe:
+    """`tuned`: on the closest translations afterwards; `beam`: the main stage writes what the teacher writes."""
+
+    def stages(task: Task) -> dict[str, Stage]:
+        table = to_table(objective(task))
+        tuning = Stage(epochs=3.0, rate=0.1, after=True, targets="closest", objective=table)
+        return {"interpolate": tuning} if tuned else {}
+
+    defaults = {"translate": {"targets": "beam"}} if beam else {}
+    return recipe(Recipe(name, summary, KIM_RUSH_2016, objective, stages, OF_SEQUENCES, defaults))
+
+
+SEQ_KD = _paper("seq-kd", "the teacher's translations as targets", _words)
+SEQ_INTER = _paper(
+    "seq-inter",
+    "the plain student, tuned on the teacher's translations closest to the given ones",
+    _words,
+    tuned=True,
+    beam=False,
 )
-SEQ_INTER = recipe(
-    Recipe(
-        "seq-inter",
-        "the plain student, tuned on the teacher's translations closest to the given ones",
-        KIM_RUSH_2016,
-        _words,
-        stages=lambda task: _tuned(_words(task)),
-        serves=OF_SEQUENCES,
-    )
+SEQ_KD_SEQ_INTER = _paper(
+    "seq-kd+seq-inter",
+    "the teacher's translations as targets, then those closest to the given ones",
+    _words,
+    tuned=True,
 )
-SEQ_KD_SEQ_INTER = recipe(
-    Recipe(
-        "seq-kd+seq-inter",
-        "the teacher's translations as targets, then those closest to the given ones",
-        KIM_RUSH_2016,
-        _words,
-        stages=lambda task: _tuned(_words(task)),
-        serves=OF_SEQUENCES,
-        defaults=_OF_TEACHER,
-    )
+SEQ_KD_WORD_KD = _paper(
+    "seq-kd+word-kd",
+    "the teacher's translations as targets, and its distribution at each of their words",
+    _words_and_teacher,
 )
-SEQ_KD_WORD_KD = recipe(
-    Recipe(
-        "seq-kd+word-kd",
-        "the teacher's translations as targets, and its distribution at each of their words",
-        KIM_RUSH_2016,
-        words_and_teacher,
-        serves=OF_SEQUENCES,
-        defaults=_OF_TEACHER,
-    )
-)
-ALL_THREE = recipe(
-    Recipe(
-        "seq-kd+seq-inter+word-kd",
-        "all three: translations, distributions, then the translations closest to the given ones",
-        KIM_RUSH_2016,
-        words_and_teacher,
-        stages=lambda task: _tuned(words_and_teacher(task)),
-        serves=OF_SEQUENCES,
-        defaults=_OF_TEACHER,
-    )
+ALL_THREE = _paper(
+    "seq-kd+seq-inter+word-kd",
+    "all three: translations, distributions, then the translations closest to the given ones",
+    _words_and_teacher,
+    tuned=True,
 )
