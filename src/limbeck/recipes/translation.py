@@ -55,7 +55,7 @@ def distill_pairs(
         outcomes.setdefault(cell.arm, []).append(train_cell(cell, folder / "arms", watcher, callbacks))
     field = lanes({DISTILLED: writer}, called=lambda _: PLAIN)
     contest = Contest(run, [DISTILLED], 0.0, ground, field, outcomes, asked.test, home, [], folder, command)
-    record = tell_compare(contest, watcher, MEASURING, [writer.start.origin, *asked.notes]).but(kind="distill")
+    record = tell_compare(contest, watcher, MEASURING, asked.notes).but(kind="distill")
     result = finish(with_translations(contest, record, watcher), outcomes, folder, open_translator)
     watcher.at(MEASURING, 1.0)
     return result

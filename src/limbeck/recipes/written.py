@@ -65,12 +65,12 @@ def _sound(
     if not keeps.any():
         raise DataError(
             "none of the teacher's translations can be learnt from "
-            f"({', '.join(f'{count:,} {reason}' for reason, count in dropped.items())})",
+            f"({'; '.join(f'{reason}: {count:,}' for reason, count in dropped.items())})",
             "look at what it writes with `limbeck eval --task translate`; --translate.copies and --translate.ratio "
             "let more through",
         )
     chosen = np.flatnonzero(keeps).tolist()
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
+    reasons = ", ".join(f"{count:,} ({reason})" for reason, count in dropped.items() if count)
     what = "best translations" if kind == "beam" else "translations closest to the given targets"
     left = f" Left out: {reasons}." if reasons else ""
     note = f"Of the teacher's {what}, {len(chosen):,} of {len(rows):,} are learnt from.{left}"

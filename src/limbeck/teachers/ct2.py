@@ -166,7 +166,7 @@ def fastest(
     knobs: dict[str, Any] = settings.model_dump(include={"length_penalty", "longest", "batch_tokens"})
     slow = Generating(model, tokenizer, **knobs)
     if settings.engine == "transformers":
-        return slow, "transformers translates"
+        return slow, "The teacher translates in transformers."
     sample = list(dict.fromkeys(sample))[:SAMPLE]
     try:
         with _saved(model, tokenizer, folder) as source:
@@ -175,10 +175,11 @@ def fastest(
     except LimbeckError as error:
         if settings.engine == "ctranslate2":
             raise
-        return slow, f"transformers translates; CTranslate2 does not: {error.problem}"
+        return slow, f"The teacher translates in transformers, not in CTranslate2: {error.problem}."
     same = _same(slow, fast, sample, settings.beam)
     return fast, (
-        f"CTranslate2 {settings.precision} translates; {same} of {len(sample)} sample texts as transformers does"
+        f"The teacher translates in CTranslate2 ({settings.precision}): {same} of {len(sample)} sample texts come out "
+        "as in transformers."
     )
 
 
