@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from limbeck.core.errors import MismatchError, ModelError
 from limbeck.core.task import ENDS, PlaceKind, Task
-from limbeck.students import open as opening
+from limbeck.students import reading
 from limbeck.students.folder import find_folder
+from limbeck.students.open import name_outputs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -37,25 +38,25 @@ def open_reader(
 def _open(
     where: str | Path, kind: PlaceKind, task: Task | None, fresh: bool, trust_remote_code: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    with opening.quiet(), opening._explained(where, f"this architecture has no {_NAMES[kind]} head"):
+    with reading.quiet(), reading.explained_opening(where, f"this architecture has no {_NAMES[kind]} head"):
         folder = find_folder(where)
-        config = opening._config(folder, trust_remote_code)
+        config = reading.read_config(folder, trust_remote_code)
         saved = (config.architectures or [""])[0]
-        same = opening._labels(config) == task.labels if task else True
+        same = reading.labels_in(config) == task.labels if task else True
         if fresh or kind == "answer":
             assert task is not None, "a fresh head needs a task"
-            opening.name_outputs(config, task)
-        model, missing, misshapen = opening._load(folder, config, trust_remote_code, _AUTO[kind])
-        tokenizer = opening._tokenizer(folder, trust_remote_code)
+            name_outputs(config, task)
+        model, missing, misshapen = reading.read_model(folder, config, trust_remote_code, _AUTO[kind])
+        tokenizer = reading.read_tokenizer(folder, trust_remote_code)
         mine = saved == type(model).__name__
         if fresh and not (mine and (same or kind == "answer")):
             new = type(model)._from_config(model.config).state_dict()
-            head = {name: new[name] for name in opening._of_head(model, new)}
+            head = {name: new[name] for name in reading.of_head(model, new)}
             model.load_state_dict(head, strict=False)
     broken = missing | misshapen if fresh else missing
-    if lost := ([] if fresh else sorted(misshapen)) or opening._of_encoder(model, broken):
-        raise opening._incomplete(where, lost)
-    if not fresh and (opening._of_head(model, missing) or not mine):  # a classifier's head of like shape is none
+    if lost := ([] if fresh else sorted(misshapen)) or reading.of_encoder(model, broken):
+        raise reading.incomplete(where, lost)
+    if not fresh and (reading.of_head(model, missing) or not mine):  # a classifier's head of like shape is none
         raise ModelError(
             f"{where} has no {_NAMES[kind]} head to learn from",
             f"train one first with `limbeck train --task {kind} --model {where}`, then use the result as the teacher",
@@ -66,11 +67,11 @@ def _open(
 
 
 def _agree(model: PreTrainedModel, task: Task, where: str | Path) -> None:
-    labels = opening._labels(model.config)
+    labels = reading.labels_in(model.config)
     unnamed = all(name == f"LABEL_{number}" for number, name in enumerate(labels))
     if len(labels) != len(task.labels) or (labels != task.labels and not unnamed):
         raise MismatchError(
             f"the model {where} tags with {', '.join(labels[:6])}; the data has {', '.join(task.labels[:6])}",
             "give the data the model's tags, in its order, or fine-tune one on this data with `limbeck train`",
         )
-    opening.name_outputs(model.config, task)
+    name_outputs(model.config, task)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import KnobError, ModelError
-from limbeck.students import open as opening
+from limbeck.students import reading
 from limbeck.students.folder import find_folder
 from limbeck.students.new_settings import NewSettings
 from limbeck.students.vocabulary import own_words
@@ -22,14 +22,14 @@ def open_translator(
     where: str | Path, *, trust_remote_code: bool = False
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A translator (or another model from text to text) and its tokenizer, in float32 and eval mode."""
-    with opening.quiet(), opening._explained(where, _UNKNOWN):
+    with reading.quiet(), reading.explained_opening(where, _UNKNOWN):
         folder = find_folder(where)
-        config = opening._config(folder, trust_remote_code)
-        model, missing, misshapen = opening._load(folder, config, trust_remote_code, "AutoModelForSeq2SeqLM")
-        tokenizer = opening._tokenizer(folder, trust_remote_code)
+        config = reading.read_config(folder, trust_remote_code)
+        model, missing, misshapen = reading.read_model(folder, config, trust_remote_code, "AutoModelForSeq2SeqLM")
+        tokenizer = reading.read_tokenizer(folder, trust_remote_code)
     _check_purpose(where, config)
     if lost := sorted(missing | misshapen):
-        raise opening._incomplete(where, lost)
+        raise reading.incomplete(where, lost)
     decoder_start(model)
     own_words(model, tokenizer)
     hold_pad(model)

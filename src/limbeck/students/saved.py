@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from limbeck.core.task import Kind
 from limbeck.students.folder import find_folder
-from limbeck.students.open import _config, _explained, open_classifier, open_language_model, quiet
+from limbeck.students.open import open_classifier, open_language_model
 from limbeck.students.open_places import open_reader, open_tagger
+from limbeck.students.reading import explained_opening, quiet, read_config
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -33,8 +34,8 @@ def kind_of(network: PreTrainedModel) -> Kind | None:
 
 def kind_saved(where: str | Path, trust_remote_code: bool = False) -> Kind | None:
     """The kind of task that a saved model's head is for; None for one about whole texts, or without a head."""
-    with quiet(), _explained(where):
-        saved = (_config(find_folder(where), trust_remote_code).architectures or [""])[0]
+    with quiet(), explained_opening(where):
+        saved = (read_config(find_folder(where), trust_remote_code).architectures or [""])[0]
     return _of_head(saved)
 
 
