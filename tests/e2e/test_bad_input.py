@@ -249,7 +249,7 @@ def test_the_exit_code_of_a_real_process(tmp_path):
 def test_a_full_disk_while_caching(small_disk, taught, reviews):
     """The disk holds the run file and not the answers; enlarged, the run goes on."""
     out = small_disk / "run"
-    (small_disk / "ballast").write_bytes(b"x" * 44 * 1024)
+    (small_disk / "ballast").write_bytes(b"x" * 38 * 1024)
     job = ("distill", "--teacher", taught, "--data", reviews, "--out", out, *QUICK, "--no-baseline")
     said = limbeck(*job)
     assert said.code == 2, said
