@@ -14,7 +14,7 @@ from limbeck.core.errors import KnobError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard
 from limbeck.core.task import Task
-from limbeck.data.parallel import Parallel, ParallelCorpus, read_parallel
+from limbeck.data.parallel import ParallelCorpus, read_parallel
 from limbeck.data.subwords import train_subwords
 from limbeck.measure.written import sacrebleu_metrics
 from limbeck.recipes.prepare import Model
@@ -29,8 +29,6 @@ from limbeck.teachers.ct2 import import_engine
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translators import Translator, check_widths
 from limbeck.train.trainer import check_loggers
-
-SPLITS = ("train", "dev", "test")
 
 
 @dataclass(frozen=True)
@@ -174,8 +172,7 @@ def begun(
 def pairs_fingerprint(corpus: ParallelCorpus) -> str:
     """Names the texts of every split, in their order."""
     digest = hashlib.blake2b(digest_size=8)
-    for name in SPLITS:
-        split: Parallel = getattr(corpus, name)
+    for split in corpus.splits.values():
         digest.update(np.ascontiguousarray(split.uids).tobytes())
         for target in split.targets:
             digest.update(f"{len(target)} {target}".encode())

@@ -14,12 +14,10 @@ from limbeck.data.parallel import Parallel
 from limbeck.measure.closest import choose
 from limbeck.recipes.ground import Ground
 from limbeck.recipes.run import Run
-from limbeck.teachers.ct2 import fastest
+from limbeck.teachers.ct2 import SAMPLE, fastest
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translations import Translations
 from limbeck.teachers.translators import Hypothesis, Translator
-
-SAMPLE = 24  # sources on which engines are compared before one is trusted
 
 
 @dataclass(frozen=True)
@@ -32,9 +30,7 @@ class Written:
     kept: Translations
 
     def targets(self, kind: str) -> tuple[list[int], list[str], str]:
-        """Rows to learn from, what to write there, and a sentence on those left out."""
-        if kind == "gold":
-            return gold_targets(self.train)
+        """Of beam or closest: rows to learn from, what to write there, and a sentence on those left out."""
         rows = list(range(len(self.train))) if kind == "beam" else np.flatnonzero(self.train.targeted).tolist()
         several = [self._of(row) for row in rows]
         if kind == "closest":

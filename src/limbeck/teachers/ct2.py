@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 Precision = Literal["int8", "float32"]
 FACTS = "limbeck.json"
-SAMPLE = 24
+SAMPLE = 24  # sources on which engines are compared before one is trusted
 ONE_OTHER_IN = 12  # float32 rounding turns a near tie now and then; more than this is another model
 
 # normalise before each block; normalise the embeddings
