@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/encoders.py rte squad       some of it
 
 The teacher is MiniLM-L6, fine-tuned on the same rows by `limbeck train`; students and recipes are in the TOML files.
-Reads ../shared/data. The Records are benchmarks/results/encoders_….json; no sentence of the data is in them.
+Reads ../shared/data. The Records and pages are benchmarks/results/encoders_…; no sentence of the data is in them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from limbeck.core.record import Record
 from limbeck.data.demo import demo_model
-from story import HOME, WORK, limbeck
+from story import HOME, WORK, limbeck, publish
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 PAIRS = ("--data.quoting", "none", "--data.dev-share", "0.1", "--data.max-length", "128")
@@ -68,7 +68,7 @@ def compare(name: str) -> None:
     start = ("--student-from", demo_model()) if chosen.pretrained else ()
     asked = ("--teacher", teacher / "model", *start, *chosen.data, *less)
     limbeck("compare", place / "compare", HOME / chosen.columns, *asked)
-    Record.load(place / "compare").save(HOME / "results" / f"encoders_{name}.json")
+    publish(Record.load(place / "compare"), f"encoders_{name}")
 
 
 if __name__ == "__main__":

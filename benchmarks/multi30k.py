@@ -3,8 +3,8 @@ every way of teaching it, two seeds each, on test_2016_flickr; then the same mod
 
     .venv/bin/python benchmarks/multi30k.py      some hours on two cores; finished parts are kept
 
-Reads ../shared/data/multi30k_en_de. The Records are benchmarks/results/multi30k….json; no sentence of the data is in
-them.
+Reads ../shared/data/multi30k_en_de. The Records and pages are benchmarks/results/multi30k…; no sentence of the data
+is in them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from limbeck.core.record import Arm, Record
 from limbeck.data.pair_settings import PairSettings
 from limbeck.data.settings import DataSettings
 from limbeck.recipes.evaluate_pairs import evaluate_pairs
-from story import HOME, WORK, limbeck
+from story import HOME, WORK, limbeck, publish
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "multi30k_en_de"
 PLACE = WORK / "multi30k"
@@ -36,8 +36,8 @@ def main() -> None:
     teacher = PLACE / "teacher" / "model"
     limbeck("compare", PLACE / "compare", HOME / "multi30k.toml", "--teacher", teacher, *TEXTS)
     record = Record.load(PLACE / "compare")
-    record.but(samples=[]).save(HOME / "results" / "multi30k.json")
-    on_other(record, teacher).save(HOME / "results" / "multi30k_2017.json")
+    publish(record.but(samples=[]), "multi30k")
+    publish(on_other(record, teacher), "multi30k_2017")
 
 
 def on_other(record: Record, teacher: Path) -> Record:

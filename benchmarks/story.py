@@ -9,6 +9,7 @@ from pathlib import Path
 
 from limbeck.core.record import Record
 from limbeck.data.demo import demo_model
+from limbeck.report import Report
 
 HOME = Path(__file__).resolve().parent
 WORK = HOME.parent / ".bench"  # large and made again at will; not in git
@@ -22,9 +23,7 @@ def tell(
     limbeck("train", place / "teacher", "--model", demo_model(), *data, *teacher, "--measure.no-speed")
     made = ["--teacher", place / "teacher" / "model", *data, *student]
     limbeck("distill", place / "student", *made, "--seeds", seeds, "--measure.examples", "0")
-    record = Record.load(place / "student")
-    record.save(HOME / "results" / f"{name}.json")
-    return record
+    return publish(Record.load(place / "student"), name)
 
 
 def limbeck(verb: str, out: Path, *flags: object) -> None:
@@ -33,3 +32,14 @@ def limbeck(verb: str, out: Path, *flags: object) -> None:
     resume = ["--resume"] if (out / "run.toml").exists() else []
     command = [sys.executable, "-m", "limbeck", verb, "--out", out, *flags, *resume]
     subprocess.run([str(word) for word in command], check=True)
+
+
+def publish(record: Record, name: str) -> Record:
+    """The Record and its page in benchmarks/results, with paths as seen from the project's folder."""
+    text = record.model_dump_json()
+    for folder, seen in ((HOME.parent, "."), (HOME.parent.parent, "..")):
+        text = text.replace(f"{folder}/", f"{seen}/")
+    published = Record.model_validate_json(text)
+    published.save(HOME / "results" / f"{name}.json")
+    Report((published,)).save(HOME / "results" / f"{name}.html")
+    return published

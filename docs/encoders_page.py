@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from limbeck.core.record import Arm, Record
 from limbeck.report import numbers as n
@@ -28,6 +28,11 @@ WHY = """Why the papers' order is hard to see here, as far as we can tell:
   that size, and most of them report one run on a hidden test set.
 - Nothing was searched: the papers report the best of a grid of temperatures, weights and learning rates."""
 
+SMALL = """`--student auto` takes half the layers. Beside it a third of them, both by `hinton`: what each keeps of
+the teacher's score, and the time it takes for one text as a share of the teacher's, where that was measured."""
+SIZES = ("| data | half the layers keep | of the time | a third keeps | of the time |", "|---|---:|---:|---:|---:|")
+HALF, THIRD = "hinton", "two-layers"
+
 
 def page(records: Mapping[str, Record]) -> str:
     """`records` by the names in SETS and KNOBS; those not measured yet are left out."""
@@ -44,6 +49,8 @@ def page(records: Mapping[str, Record]) -> str:
     shown = [record for name, record in records.items() if name in SETS and name != "squad"]
     if shown and not all(map(in_order, shown)):
         parts.append(WHY)
+    if rows := list(_sizes(records)):
+        parts += ["## How small", SMALL, "\n".join((*SIZES, *rows))]
     if any(name in records for name in KNOBS):
         parts += ["## Temperature and weights", _knobs(records)]
         for name, title in KNOBS.items():
@@ -69,6 +76,20 @@ def in_order(record: Record) -> bool:
     arms = {arm.name: arm for arm in record.arms}
     means = [arms[name].mean(record.metric) for name in LADDER if name in arms]
     return means == sorted(means, reverse=True)
+
+
+def _sizes(records: Mapping[str, Record]) -> Iterator[str]:
+    for name, record in records.items():
+        arms = {arm.name: arm for arm in record.arms}
+        if name in SETS and HALF in arms and THIRD in arms:
+            cells = (cell for small in (HALF, THIRD) for cell in _kept(record, arms[small], arms["teacher"]))
+            yield f"| {SETS[name].split(',')[0]} | {' | '.join(cells)} |"
+
+
+def _kept(record: Record, small: Arm, teacher: Arm) -> tuple[str, str]:
+    """Of the teacher's score, and of its time."""
+    time = small.speed.p50_ms / teacher.speed.p50_ms if small.speed and teacher.speed else None
+    return n.percent(small.mean(record.metric) / teacher.mean(record.metric)), n.percent(time, 0)
 
 
 def _told(record: Record, arm: Arm) -> str:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from encoders_page import KNOBS, SETS, order
 from encoders_page import page as encoders_page
+from translation_page import SETS as TRANSLATED
+from translation_page import page as translation_page
 from truncated_page import page as truncated_page
 from truncated_page import picture as truncated_picture
 from truncated_page import told
@@ -165,6 +167,8 @@ def pages() -> dict[Path, str]:
     made = {docs / "methods.md": methods_page(), docs / "knobs.md": knobs_page(), HOME / "README.md": readme()}
     if compared := {name: r for name in (*SETS, *KNOBS) if (r := _kept(f"encoders_{name}"))}:
         made[docs / "encoders.md"] = encoders_page(compared)
+    if translated := {name: r for name in TRANSLATED if (r := _kept(name))}:
+        made[docs / "translation.md"] = translation_page(translated)
     if (path := RESULTS / f"{TRUNCATED}.json").exists():
         record = Record.load(path)
         made |= {docs / "truncated.md": truncated_page(record), docs / "truncated.svg": truncated_picture(record)}

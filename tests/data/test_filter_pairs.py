@@ -53,6 +53,9 @@ def test_the_first_reason_counts_and_rows_stay_in_place() -> None:
     kept, counts = sound(sources, written, 1e9, copies=True, looping=True)
     assert kept.tolist() == [False, True, True, True, True, True]
     assert counts == {"empty": 1}
+    kept, counts = sound(sources, written, 1e9, copies=True, looping=True, cut=[True, True, True, False, False, False])
+    assert kept.tolist() == [False, False, False, True, True, True]
+    assert counts == {"empty": 1, "cut off before its end": 2}
     kept, counts = sound([], [], 4.0, False)
     assert (kept.tolist(), counts) == ([], {})
 

@@ -78,6 +78,18 @@ def test_greedy_is_the_same_token_for_token(reverser, words, float32):
         assert one.log_p == pytest.approx(other.log_p, abs=1e-4)
 
 
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_same_translations_are_cut(reverser, words, float32, beam):
+    ours, theirs = (
+        engine.translate(SOURCES, beam)
+        for engine in (Generating(reverser, words, longest=5), Converted(float32, words, longest=5))
+    )
+    alike = [(one.cut, other.cut) for (one,), (other,) in zip(ours, theirs, strict=True) if one.text == other.text]
+    assert {cut for cut, _ in alike} == {True, False}
+    assert all(one == other for one, other in alike)
+    assert not any(row[0].cut for row in Converted(float32, words).translate(SOURCES, beam))
+
+
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
 def test_a_beam_of_five_is_the_same_and_its_log_p_the_teacher_forced_sum(reverser, words, float32, penalty):
     ours = Generating(reverser, words, length_penalty=penalty).translate(SOURCES, 5, 3)
@@ -118,6 +130,7 @@ def test_an_end_that_is_forced_takes_the_last_place_in_both(tmp_path):
     fast = Converted(convert(saved(tmp_path / "m", model, tokenizer), tmp_path / "c", "float32"), longest=5)
     ours, theirs = Generating(model, tokenizer, longest=5).translate(SOURCES), fast.translate(SOURCES)
     assert texts(ours) == texts(theirs)
+    assert [row[0].cut for row in ours] == [row[0].cut for row in theirs]
     assert max(len(text.split()) for text in texts(theirs)) == 4
 
 

@@ -44,7 +44,9 @@ class Upper(Translator):
         if len(self.asked) == self.good:
             raise self.error
         self.asked.append(list(sources))
-        return [[Hypothesis(s.upper(), -len(s) / 3), Hypothesis(s.title(), math.nan)][:nbest] for s in sources]
+        return [
+            [Hypothesis(s.upper(), -len(s) / 3), Hypothesis(s.title(), math.nan, cut=True)][:nbest] for s in sources
+        ]
 
 
 def complete(folder, translator, sources=SOURCES, uids=UIDS, portion=8, about=ABOUT):
@@ -57,7 +59,7 @@ def serves_the_truth(kept, sources=SOURCES):
     for source in sources:
         first, second = kept.of(uid_of(source), source)
         assert first == Hypothesis(source.upper(), -len(source) / 3)
-        assert second.text == source.title()
+        assert (second.text, second.cut) == (source.title(), True)
         assert math.isnan(second.log_p)
     return True
 
@@ -88,7 +90,7 @@ def test_the_lines_are_as_they_are_described(tmp_path):
     (shard,) = tmp_path.glob("*.jsonl")
     row = json.loads(shard.read_text(encoding="ascii"))
     source = blake2b(b"ab c", digest_size=8).hexdigest()
-    assert row == {"uid": int(UIDS[0]), "source": source, "written": [["AB C", -4 / 3], ["Ab C", None]]}
+    assert row == {"uid": int(UIDS[0]), "source": source, "written": [["AB C", -4 / 3], ["Ab C", None, True]]}
 
 
 def test_an_empty_list_is_complete(tmp_path):

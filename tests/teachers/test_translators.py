@@ -53,6 +53,15 @@ def test_a_beam_of_one_is_greedy(reverser, words):
         assert found.text == words.decode(target[1:-1])
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_what_reaches_the_most_tokens_without_an_end_is_cut(reverser, words, beam):
+    whole = Generating(reverser, words).translate(SOURCES, beam)
+    assert not any(row[0].cut for row in whole)
+    few = min(length(row[0].text) for row in whole)
+    for (short,), (full,) in zip(Generating(reverser, words, longest=few).translate(SOURCES), whole, strict=True):
+        assert short.cut == (length(full.text) > few)
+
+
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
 def test_log_p_is_the_teacher_forced_sum(reverser, words, penalty):
     engine = Generating(reverser, words, length_penalty=penalty)

@@ -17,12 +17,22 @@ _CHARACTERS, _CHARACTER_TIMES = 8, 8
 
 
 def sound(
-    sources: Sequence[str], written: Sequence[str], ratio: float, copies: bool = False, looping: bool = False
+    sources: Sequence[str],
+    written: Sequence[str],
+    ratio: float,
+    copies: bool = False,
+    looping: bool = False,
+    cut: Sequence[bool] | None = None,
 ) -> tuple[np.ndarray, dict[str, int]]:
     """[n] bool, and how many are left out for which reason; the first reason counts.
 
-    `copies` and `looping` let pass what copies its source and what repeats itself."""
-    reasons = [_fault(*pair, ratio, copies, looping) for pair in zip(sources, written, strict=True)]
+    `copies` and `looping` let pass what copies its source and what repeats itself; `cut` names the texts that have no
+    end: a student would learn to stop there."""
+    cut = [False] * len(sources) if cut is None else cut
+    reasons = [
+        _fault(source, said, ratio, copies, looping) or ("cut off before its end" if unfinished else "")
+        for source, said, unfinished in zip(sources, written, cut, strict=True)
+    ]
     return np.array([not reason for reason in reasons], dtype=bool), dict(Counter(filter(None, reasons)))
 
 

@@ -46,6 +46,7 @@ from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.train.trainer import check_loggers
 
 FITTING = "training"
+FROM_NOTHING = {"epochs": 20.0}  # a translator without pre-trained weights has everything to learn
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _fit(
     }
     job = jobs.get(run.data.task, _rows_job)(run, data, watcher)
     agree(folder, job.run, job.fingerprints)
-    passes = 3 * run.train.epochs * len(job.cell.train) * passed(job.network)
+    passes = 3 * job.run.train.epochs * len(job.cell.train) * passed(job.network)
     watcher.plan([Stage(FITTING, passes), Stage(MEASURING, timing_cost(run.measure, models=1))])
     outcome = train_cell(job.cell, folder / "arms", watcher, callbacks)
     place = folder / "model"
@@ -187,6 +188,7 @@ def _words_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
 
 def _pairs_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
     sacrebleu_metrics()  # or refuses: it is needed after the first epoch
+    run = run if run.model else patient(run)
     corpus = read_parallel(run.data, tagged(run), data, watcher)
     if not corpus.train.targeted.any():
         raise DataError(f"{corpus.card.source} has no targets to learn from", "give texts with their translations")
@@ -223,6 +225,11 @@ def _pairs_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
     texts = [(source, "") for source in corpus.test.sources]
     card = corpus.card.but(truncated=train.truncated)
     return Job(run, cell, network, card, prints, open_translator, texts, longest)
+
+
+def patient(run: TrainRun) -> TrainRun:
+    """With the schedule of a model that starts from nothing, as far as nobody set it."""
+    return run.but(train={**FROM_NOTHING, **run.train.model_dump(exclude_unset=True)})
 
 
 def _arm(job: Job, network: PreTrainedModel, place: Path, outcome: Outcome, watcher: Watcher) -> Arm:

@@ -103,7 +103,9 @@ class TrainRun(Settings):
     text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
     mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
     pairs: PairSettings = knob(PairSettings(), "sources and targets, for --task translate")
-    new: NewSettings = knob(NewSettings(), "the shape of a new translator, for --task translate without --model")
+    new: NewSettings = knob(
+        NewSettings(), "a translator from nothing, for --task translate without --model; it has 20 epochs by default"
+    )
     smoothing: float = knob(0.1, "of translate: label smoothing", at_least=0, below=1, source="Vaswani et al. 2017")
     tag: str = knob(
         "", "of translate: the language put before every source, as <2de>, for a student of several teachers"

@@ -1,7 +1,7 @@
 """Sequence-level distillation: the student learns to write what the teacher writes, not what people wrote.
 
 The teacher translates the training set once, by beam search (5). What it writes is kept under its source's name; what
-is empty, a mere copy, much too long or short, or repeats itself is left out and counted.
+is empty, a mere copy, cut off, much too long or short, or repeats itself is left out and counted.
 
     seq-kd                      the teacher's best translation is the target
     seq-inter                   the plain student, then tuned on the one of the n best closest to the given target, by

@@ -35,11 +35,10 @@ class Written:
         several = [self._of(row) for row in rows]
         if kind == "closest":
             gold = [self.train.targets[row] for row in rows]
-            texts = [[one.text for one in best] for best in several]
-            picked = choose(texts, gold, self.settings.closeness)
-            said = [best[place] for best, place in zip(texts, picked, strict=True)]
+            picked = choose([[one.text for one in best] for best in several], gold, self.settings.closeness)
+            said = [best[place] for best, place in zip(several, picked, strict=True)]
         else:
-            said = [best[0].text for best in several]
+            said = [best[0] for best in several]
         bare = [self.train.sources[row].removeprefix(self.prefix) for row in rows]  # else a copy would not be seen
         return _sound(bare, rows, said, kind, self.settings)
 
@@ -55,22 +54,23 @@ def gold_targets(train: Parallel) -> tuple[list[int], list[str], str]:
 
 
 def _sound(
-    sources: Sequence[str], rows: list[int], said: list[str], kind: str, settings: TranslateSettings
+    sources: Sequence[str], rows: list[int], said: list[Hypothesis], kind: str, settings: TranslateSettings
 ) -> tuple[list[int], list[str], str]:
-    keeps, dropped = sound(sources, said, settings.ratio, settings.copies)
+    texts, cut = [one.text for one in said], [one.cut for one in said]
+    keeps, dropped = sound(sources, texts, settings.ratio, settings.copies, cut=cut)
     if not keeps.any():
         raise DataError(
             "none of the teacher's translations can be learnt from "
             f"({'; '.join(f'{reason}: {count:,}' for reason, count in dropped.items())})",
-            "look at what it writes with `limbeck eval --task translate`; --translate.copies and --translate.ratio "
-            "let more through",
+            "look at what it writes with `limbeck eval --task translate`; --translate.copies, --translate.ratio and "
+            "--translate.longest let more through",
         )
     chosen = np.flatnonzero(keeps).tolist()
     reasons = ", ".join(f"{count:,} ({reason})" for reason, count in dropped.items() if count)
     what = "best translations" if kind == "beam" else "translations closest to the given targets"
     left = f" Left out: {reasons}." if reasons else ""
     note = f"Of the teacher's {what}, {len(chosen):,} of {len(rows):,} are learnt from.{left}"
-    return [rows[place] for place in chosen], [said[place] for place in chosen], note
+    return [rows[place] for place in chosen], [texts[place] for place in chosen], note
 
 
 def translated(

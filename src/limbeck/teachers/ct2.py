@@ -80,6 +80,7 @@ class Converted(Translator):
         self.tokenizer = AutoTokenizer.from_pretrained(folder) if tokenizer is None else tokenizer
         self.length_penalty, self.longest, self.batch_tokens = length_penalty, longest, batch_tokens
         self.reads: int = facts["reads"]
+        self.end: str = facts["end"]
         self.spare = int(facts["forced_end"])  # transformers leaves the last place to a forced eos
         self.prefix: list[str] = facts["prefix"]
         self.banned: list[list[str]] = facts["banned"]
@@ -121,9 +122,10 @@ class Converted(Translator):
         rows = [self.tokenizer.convert_tokens_to_ids(tokens) for tokens in result.hypotheses]
         texts = decode(self.tokenizer, rows)
         lengths = [len(row) for row in rows]
+        cut = [tokens[-1:] != [self.end] for tokens in result.hypotheses]
         return [
-            Hypothesis(text, score * length**self.length_penalty)
-            for text, score, length in zip(texts, result.scores, lengths, strict=True)
+            Hypothesis(text, score * length**self.length_penalty, unfinished)
+            for text, score, length, unfinished in zip(texts, result.scores, lengths, cut, strict=True)
         ]
 
 
@@ -286,12 +288,17 @@ def _starts_from_zero(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 def _name_tokens(config: Any, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     """The tokens by which a translation starts and ends, as transformers has them; CTranslate2 wants none missing."""
     settings = kept_settings(model)
-    if isinstance(settings.eos_token_id, int):
-        config.eos_token = tokenizer.convert_ids_to_tokens(settings.eos_token_id)
+    config.eos_token = _end(model, tokenizer) or config.eos_token
     if settings.decoder_start_token_id is not None and not _starts_from_zero(model, tokenizer):
         config.decoder_start_token = tokenizer.convert_ids_to_tokens(settings.decoder_start_token_id)
     config.bos_token = tokenizer.bos_token or config.eos_token
     config.unk_token = tokenizer.unk_token or config.eos_token
+
+
+def _end(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """The token that ends a translation; of several, the tokenizer's."""
+    end = kept_settings(model).eos_token_id
+    return tokenizer.convert_ids_to_tokens(end) if isinstance(end, int) else tokenizer.eos_token
 
 
 def _facts_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precision: Precision) -> dict[str, Any]:
@@ -303,6 +310,7 @@ def _facts_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precis
         "precision": precision,
         "weights": _digest(model),
         "prefix": [] if forced is None else tokenizer.convert_ids_to_tokens([forced]),
+        "end": _end(model, tokenizer),
         "forced_end": settings.forced_eos_token_id is not None,
         "banned": [tokenizer.convert_ids_to_tokens(row) for row in banned],
         "reads": tokens_read(model, tokenizer),

@@ -4,6 +4,8 @@ A folder with `index.json`, which says by whom and how the translations were mad
 
     {"uid": 123, "source": "16 hex digits of its checksum", "written": [["text", log_p or null], …]}
 
+A text that was cut off before its end has `true` as a third entry.
+
 A shard is written whole or not at all and named by a checksum of its content and of the index. One that does not match
 its name was torn or belongs elsewhere; it is set aside as `.damaged`, and its sources are asked again. Any process may
 write beside any other.
@@ -63,7 +65,9 @@ class Translations:
                 f"the translation of uid {uid} in {self.folder} is of another text than {source[:60]!r}",
                 f"the sources have changed: give another folder, or delete {self.folder}",
             )
-        return [Hypothesis(text, math.nan if log_p is None else log_p) for text, log_p in row["written"]]
+        return [
+            Hypothesis(text, math.nan if log_p is None else log_p, bool(cut)) for text, log_p, *cut in row["written"]
+        ]
 
     def complete(
         self,
@@ -199,8 +203,10 @@ def _effort(source: str) -> int:
 
 
 def _line(uid: int, source: str, written: list[Hypothesis]) -> bytes:
-    pairs = [[each.text, None if math.isnan(each.log_p) else each.log_p] for each in written]
-    row = {"uid": uid, "source": checksum(source), "written": pairs}
+    said = [
+        [each.text, None if math.isnan(each.log_p) else each.log_p, *([True] if each.cut else [])] for each in written
+    ]
+    row = {"uid": uid, "source": checksum(source), "written": said}
     return json.dumps(row).encode() + b"\n"
 
 

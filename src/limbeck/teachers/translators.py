@@ -44,6 +44,7 @@ class Hypothesis:
 
     text: str
     log_p: float
+    cut: bool = False  # it reached the most tokens it may have before it came to an end
 
 
 EMPTY = Hypothesis("", 0.0)  # of a blank source, which no model is asked about: it would invent something
@@ -101,10 +102,11 @@ class Generating(Translator):
         padded = pad_sequence(rows, batch_first=True, padding_value=self.tokenizer.pad_token_id or 0)
         mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
         greedy = _GreedySteps()
+        most = most_tokens(len(ids[0]), self.longest, self.reads)
         out = self.model.generate(
             input_ids=padded.to(self.model.device),
             attention_mask=mask.to(self.model.device),
-            max_new_tokens=most_tokens(len(ids[0]), self.longest, self.reads),
+            max_new_tokens=most,
             num_beams=beam,
             num_return_sequences=nbest,
             length_penalty=self.length_penalty,
@@ -123,7 +125,8 @@ class Generating(Translator):
             scores = out.sequences_scores.cpu()
             log_p = scores.double() * lengths.double() ** self.length_penalty
         texts = decode(self.tokenizer, written)
-        each = [Hypothesis(text, value) for text, value in zip(texts, log_p.tolist(), strict=True)]
+        cut = [self._is_cut(row, most) for row in written]
+        each = [Hypothesis(*facts) for facts in zip(texts, log_p.tolist(), cut, strict=True)]
         real = [rank % nbest == 0 or score > NOT_A_HYPOTHESIS for rank, score in enumerate(scores.tolist())]
         return [
             [each[rank] for rank in range(first, first + nbest) if real[rank]] for first in range(0, len(each), nbest)
@@ -131,15 +134,23 @@ class Generating(Translator):
 
     def _until_end(self, row: list[int]) -> list[int]:
         """The tokens that were written: up to the first eos, eos included, or all but the padding."""
-        settings = self.model.generation_config
-        end = settings.eos_token_id
-        ends = end if isinstance(end, list) else [end]
+        ends = self._ends()
         for place, token in enumerate(row):
             if token in ends:
                 return row[: place + 1]
-        while row and row[-1] == settings.pad_token_id:
+        while row and row[-1] == self.model.generation_config.pad_token_id:
             row = row[:-1]
         return row
+
+    def _is_cut(self, row: list[int], most: int) -> bool:
+        """A forced eos in the last place is no end of the model's own."""
+        if len(row) < most:
+            return False
+        return self.model.generation_config.forced_eos_token_id is not None or row[-1] not in self._ends()
+
+    def _ends(self) -> list[int]:
+        end = self.model.generation_config.eos_token_id
+        return end if isinstance(end, list) else [end]
 
 
 class _GreedySteps:
