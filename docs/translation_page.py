@@ -1,0 +1,29 @@
+"""docs/translation.md: Kim and Rush's table on Multi30k, from the Records of benchmarks/multi30k.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from limbeck.core.record import Record
+from limbeck.report.card import markdown_table
+from limbeck.report.columns import full
+from limbeck.report.gains import sentences, together
+from limbeck.report.writers import readings
+
+SETS = {"multi30k": "test_2016_flickr", "multi30k_2017": "test_2017_flickr"}
+
+
+def page(records: Mapping[str, Record]) -> str:
+    parts = [
+        "# Translation, by word and by sentence",
+        "Multi30k, English to German, made by `benchmarks/multi30k.py`: `limbeck train` makes the teacher, "
+        "`limbeck compare` its students. K is the width of the beam; p(ŷ) the probability that a model gives its own "
+        "best translation; the perplexities are of the given targets and of the teacher's translations. Mean ± one "
+        "standard deviation over the seeds.",
+    ]
+    for name, title in SETS.items():
+        if name in records:
+            record = records[name]
+            said = [*sentences(record), *filter(None, [together(record)]), *readings(record)]
+            parts += [f"## {title}", markdown_table([record], full(record)), "\n".join(f"- {line}" for line in said)]
+    return "\n\n".join(filter(None, parts)) + "\n"

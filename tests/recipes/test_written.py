@@ -1,0 +1,63 @@
+"""What students learn to write of what a teacher wrote."""
+
+import numpy as np
+import pytest
+
+from limbeck.core.errors import DataError
+from limbeck.data.parallel import Parallel
+from limbeck.recipes.fit import patient
+from limbeck.recipes.run import TrainRun
+from limbeck.recipes.written import Written
+from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.teachers.translations import Translations
+from limbeck.teachers.translators import Hypothesis, Translator
+
+ROWS = Parallel(
+    ["<2de> ein kleines haus", "<2de> der rote hund", "<2de> zwei alte bäume"],
+    ["a small house", "", "two old trees"],
+    np.array([7, 8, 9]),
+)
+BEST = {
+    "ein kleines haus": [Hypothesis("a little house", -1.0), Hypothesis("a small house", -2.0)],
+    "der rote hund": [Hypothesis("the red", -1.0, cut=True), Hypothesis("the red dog", -3.0)],
+    "zwei alte bäume": [Hypothesis("zwei alte bäume", -1.0), Hypothesis("two old tree", -4.0, cut=True)],
+}
+
+
+class Known(Translator):
+    name = "known"
+
+    def translate(self, sources, beam=1, nbest=1):
+        return [BEST[source.removeprefix("<2de> ")][:nbest] for source in sources]
+
+
+@pytest.fixture
+def written(tmp_path):
+    kept = Translations(tmp_path, {})
+    kept.complete(ROWS.sources, ROWS.uids, Known(), 2, 2)
+    return Written(TranslateSettings(), "<2de> ", ROWS, kept)
+
+
+def test_cut_and_copied_translations_are_left_out_and_counted(written):
+    rows, targets, note = written.targets("beam")
+    assert (rows, targets) == ([0], ["a little house"])
+    assert "1 of 3 are learnt from" in note
+    assert "1 (cut off before its end), 1 (copies its source)" in note
+
+
+def test_of_the_closest_too_and_rows_without_a_target_have_none(written):
+    rows, targets, note = written.targets("closest")
+    assert (rows, targets) == ([0], ["a small house"])
+    assert "1 of 2 are learnt from. Left out: 1 (cut off before its end)." in note
+
+
+def test_a_teacher_of_whom_nothing_can_be_learnt_is_refused(written):
+    last = ROWS.take([2])
+    with pytest.raises(DataError, match="copies its source: 1"):
+        Written(written.settings, written.prefix, last, written.kept).targets("beam")
+
+
+def test_a_translator_from_nothing_has_more_epochs_unless_told():
+    assert patient(TrainRun(train={"batch_size": 8})).train.epochs == 20
+    assert patient(TrainRun(train={"batch_size": 8})).train.batch_size == 8
+    assert patient(TrainRun(train={"epochs": 2.0})).train.epochs == 2
