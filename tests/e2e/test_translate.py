@@ -115,8 +115,26 @@ def test_what_a_black_box_cannot_teach_is_refused(data, tmp_path):
 
 def test_a_translator_is_evaluated_in_both_engines(teacher, data, tmp_path):
     distill("seq-kd", teacher, data, tmp_path / "run", "--no-baseline")
-    for model in ("student", "student-int8"):
-        said = run("eval", tmp_path / "run" / model, *data, "--out", tmp_path / model)
+    both = [tmp_path / "run" / name for name in ("student", "student-int8")]
+    for model, flags in zip(both, (data, data[2:]), strict=True):  # the folder itself says that it translates
+        said = run("eval", model, *flags, "--out", tmp_path / model.name)
         assert "bleu" in said.out.lower()
-    a, b = (Record.load(tmp_path / model).arms[0].mean("bleu") for model in ("student", "student-int8"))
-    assert a == pytest.approx(b, abs=5)
+    a, b = (Record.load(tmp_path / model.name) for model in both)
+    assert a.arms[0].mean("bleu") == pytest.approx(b.arms[0].mean("bleu"), abs=5)
+    assert a.arms[0].size.parameters == b.arms[0].size.parameters
+    assert a.data.splits["test"].rows == a.data.read == 400, "no row is read or measured twice"
+    few = ("--measure.repeats", 1, "--measure.rounds", 5, "--measure.threads", 1, "--beam", 2)
+    run("bench", *both, "--data", data[3], *few, "--out", tmp_path / "bench")
+    timed = Record.load(tmp_path / "bench")
+    assert [arm.speed.engine for arm in timed.arms] == ["torch fp32", "ctranslate2 int8"]
+    assert timed.task.kind == "translate"
+    assert "a beam of 2" in (tmp_path / "bench" / "report.html").read_text(encoding="utf-8")
+
+
+def test_without_ctranslate2_transformers_does_its_work(teacher, data, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    distill("seq-kd", teacher, data, tmp_path / "run", "--no-baseline", "--epochs", 1, "--translate.beam", 2)
+    notes = Record.load(tmp_path / "run").notes
+    assert any("translates in transformers, not in CTranslate2" in note for note in notes)
+    assert any("CTranslate2 is not installed" in note for note in notes)
+    assert not (tmp_path / "run" / "student-int8").exists()

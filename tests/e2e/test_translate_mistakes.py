@@ -225,16 +225,6 @@ def test_without_ctranslate2_an_engine_that_was_asked_for_is_refused(refused, mo
     assert "pip install 'limbeck[translate]'" in remedy
 
 
-def test_without_ctranslate2_transformers_does_its_work(teacher, data, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    out = tmp_path / "run"
-    lenient = ("--translate.ratio", 1000, "--translate.longest", 6, "--translate.beam", 2)
-    record = ends_well("--teacher", teacher, *of_files(data)[2:], *lenient, "--out", out)
-    assert any("translates in transformers, not in CTranslate2" in note for note in record.notes)
-    assert any("CTranslate2 is not installed" in note for note in record.notes)
-    assert not (out / "student-int8").exists()
-
-
 # Programs and addresses.
 
 

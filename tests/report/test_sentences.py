@@ -53,6 +53,13 @@ def test_one_seed_and_few_rows_are_confessed() -> None:
     assert "±5.7 points" in doubts  # 1.96 · sqrt(0.8155 · 0.1845 / 180)
 
 
+def test_another_seed_is_asked_for_in_the_words_of_the_verb() -> None:
+    assert "Run with --seeds 3" in " ".join(caveats(sample.every()["one seed"]))
+    train = sample.every()["train"]
+    one = train.but(arms=[train.arms[0].but(runs=train.arms[0].runs[:1])])
+    assert "Train again with --seed 1" in " ".join(caveats(one))
+
+
 def test_without_labels_the_headline_is_agreement() -> None:
     record = sample.without_labels()
     agreed = record.arm("distilled").runs[0].fidelity.agreement

@@ -10,6 +10,7 @@ import typer
 from limbeck.cli.flags import with_knobs
 from limbeck.core.knob import Settings, knob
 from limbeck.core.task import OF_PLACES
+from limbeck.data.pair_settings import PairSettings
 from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.settings import DataSettings
 from limbeck.measure.settings import MeasureSettings
@@ -19,13 +20,16 @@ from limbeck.recipes.run import undot
 class BenchKnobs(Settings):
     data: DataSettings = knob(DataSettings(), "the texts to time the models on")
     places: PlaceSettings = knob(PlaceSettings(), "words and answers in texts, for --task tag and answer")
+    pairs: PairSettings = knob(PairSettings(), "sources and targets, for --task translate")
+    beam: int = knob(5, "of translators: hypotheses kept open; 1 is greedy", at_least=1, short="--beam")
     measure: MeasureSettings = knob(MeasureSettings(), "how they are timed")
 
 
 @with_knobs(BenchKnobs)
 def bench(
     models: Annotated[
-        list[str], typer.Argument(help="folders of saved classifiers, taggers, readers or language models")
+        list[str],
+        typer.Argument(help="folders of saved classifiers, taggers, readers, language models or translators"),
     ],
     out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and report.html")] = None,
     knobs: dict[str, Any] | None = None,
@@ -33,21 +37,28 @@ def bench(
     """Measure latency, throughput, memory and size of saved models, each alone in a process of its own.
 
     limbeck bench teacher runs/small/student --data reviews.csv
+
+    Translators, in transformers and in CTranslate2: limbeck bench DIR runs/small/student-int8 --task translate
     """
     settings = BenchKnobs(**undot(knobs or {}))
     from rich.console import Console
 
     from limbeck.cli.display import watching
     from limbeck.cli.distill import command_line
+    from limbeck.data.pair_sources import load_sources
     from limbeck.data.place_single import load_place_texts
     from limbeck.data.single import load_texts
     from limbeck.recipes.evaluate import bench as run_bench
+    from limbeck.recipes.evaluate import translators
     from limbeck.report import Report
     from limbeck.report.table import terminal_table
 
-    kind = settings.data.task if settings.data.task in OF_PLACES else "classify"
+    write = translators(models, settings.data.task)
+    kind = "translate" if write else settings.data.task if settings.data.task in OF_PLACES else "classify"
     if settings.data.train and (kind == "tag" or kind == "answer"):
         texts = load_place_texts(settings.data, settings.places, kind)
+    elif settings.data.train and write:
+        texts = load_sources(settings.data, settings.pairs)
     else:
         texts = load_texts(settings.data)
     with watching() as watcher:
@@ -57,6 +68,7 @@ def bench(
             settings.measure,
             kind=kind,
             max_length=settings.data.max_length,
+            beam=settings.beam if write else 0,
             watcher=watcher,
             command=command_line(),
         )

@@ -9,7 +9,7 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.core.knob import Settings, knob
-from limbeck.core.task import OF_SEQUENCES, OF_TOKENS
+from limbeck.core.task import OF_TOKENS
 from limbeck.data.language import MaskSettings, TextSettings
 from limbeck.data.pair_settings import PairSettings
 from limbeck.data.place_settings import PlaceSettings
@@ -55,7 +55,7 @@ def evaluate(
     from limbeck.cli.distill import command_line
     from limbeck.cli.show import show_quality
     from limbeck.recipes.evaluate import evaluate as run_evaluate
-    from limbeck.recipes.evaluate import evaluate_words
+    from limbeck.recipes.evaluate import evaluate_words, translators
     from limbeck.recipes.evaluate_pairs import evaluate_pairs
     from limbeck.report import Report
     from limbeck.report.table import terminal_table
@@ -64,7 +64,7 @@ def evaluate(
     with watching() as watcher:
         if chosen.data.task in OF_TOKENS:
             record = evaluate_words(model, chosen.data, chosen.text, chosen.mask, watcher=watcher, **how)
-        elif chosen.data.task in OF_SEQUENCES:
+        elif translators([model], chosen.data.task, trust_remote_code):
             record = evaluate_pairs(model, chosen.data, chosen.pairs, chosen.translate, watcher=watcher, **how)
         else:
             record = run_evaluate(model, chosen.data, places=chosen.places, watcher=watcher, **how)

@@ -43,6 +43,17 @@ def gather_pairs(
     return found, [*notes, *(note for part in found.values() for note in part.notes)]
 
 
+def load_sources(settings: DataSettings, pairs: PairSettings) -> list[tuple[str, str]]:
+    """(source, "") of every row of a table, or of every line of a file that is none; with targets or without."""
+    path = Path(settings.train).expanduser()
+    if path.is_file() and (suffix_of(path) not in SUFFIXES or suffix_of(path) in PLAIN):
+        sources = _lines(path, settings)
+    else:
+        given, _ = gather_pairs(settings.but(dev="", test=""), pairs.but(target="", dev_target="", test_target=""))
+        sources = list(given["train"].table.columns["source"])
+    return [(pairs.prefix + source, "") for source in sources if source]
+
+
 def _refuse(path: Path | None, settings: DataSettings, pairs: PairSettings) -> None:
     for split, file, target in (
         ("dev", settings.dev, pairs.dev_target),

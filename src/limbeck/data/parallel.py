@@ -84,6 +84,30 @@ def read_parallel(
     return ParallelCorpus(found["train"], found["dev"], found["test"], card)
 
 
+def read_tested(
+    settings: DataSettings, pairs: PairSettings, data: object = None, watcher: Watcher | None = None
+) -> ParallelCorpus:
+    """One table, all of it to be measured on: the test split of a corpus whose other splits are empty."""
+    given, notes = gather_pairs(settings, pairs, data)
+    name = next(split for split in reversed(SPLITS) if split in given)
+    drafted = _draft(given[name])
+    part = _targeted("test", drafted)
+    test = _parallel(part, pairs.prefix)
+    table = given[name].table
+    card = DataCard(
+        source=table.source,
+        columns=dict(zip(("source", "target"), given[name].columns, strict=True)),
+        read=len(table) + table.blank,
+        dropped=dict(+(drafted.dropped + Counter({"empty target": len(drafted) - len(part)}))),
+        duplicates=len(test) - len(set(test.sources)),
+        splits={"test": SplitCard(source=part.source, rows=len(test), labelled=len(test))},
+        notes=notes,
+    )
+    _tell(watcher or Silent(), card)
+    nothing = test.take([])
+    return ParallelCorpus(nothing, nothing, test, card)
+
+
 def source_uids(sources: Sequence[str]) -> np.ndarray:
     """[n] int64: 63 bits of a hash of each text."""
     digests = (blake2b(text.encode(), digest_size=8, person=b"source").digest() for text in sources)

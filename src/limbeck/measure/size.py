@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from limbeck.core.count import count_parameters
 from limbeck.core.errors import ModelError
 from limbeck.core.record import Size
+from limbeck.measure.speed_translate import converted_facts
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedModel
 
 
@@ -20,16 +20,17 @@ def size_of(model: PreTrainedModel, folder: Path | str | None = None) -> Size:
 
     Without a folder the model is saved to a temporary one, so the bytes are those that save_pretrained writes.
     """
-    from torch import nn
+    every, without = count_parameters(model)
+    size = weight_bytes(folder) if folder is not None else _saved_bytes(model)
+    return Size(parameters=every, parameters_without_embeddings=without, bytes_on_disk=size)
 
-    tables = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
-    every = _elements(model.parameters())
-    embeddings = _elements(tables)
-    return Size(
-        parameters=sum(every.values()),
-        parameters_without_embeddings=sum(every.values()) - sum(embeddings.values()),
-        bytes_on_disk=weight_bytes(folder) if folder is not None else _saved_bytes(model),
-    )
+
+def converted_size(folder: Path | str) -> Size | None:
+    """Of a CTranslate2 folder, where our conversion noted how many parameters it holds."""
+    counts = converted_facts(folder).get("parameters")
+    if counts is None:
+        return None
+    return Size(parameters=counts[0], parameters_without_embeddings=counts[1], bytes_on_disk=weight_bytes(folder))
 
 
 def weight_bytes(folder: Path | str) -> int:
@@ -61,8 +62,3 @@ def _saved_bytes(model: PreTrainedModel) -> int:
     finally:
         if bars:
             logging.enable_progress_bar()
-
-
-def _elements(tensors: Iterable[Tensor]) -> dict[int, int]:
-    """Where a tensor lives → its elements, so that two names for one memory count once."""
-    return {tensor.data_ptr() or id(tensor): tensor.numel() for tensor in tensors}

@@ -55,7 +55,7 @@ def by_ctranslate2(folder: str, threads: int, max_length: int, beam: int) -> tup
     ctranslate2: Any = import_module("ctranslate2")  # it has no types
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
     translator: Any = ctranslate2.Translator(folder, device="cpu", inter_threads=1, intra_threads=threads)
-    facts = _facts(Path(folder))
+    facts = converted_facts(folder)
     prefix, room = facts.get("prefix"), facts.get("reads", tokenizer.model_max_length)
     search = {"beam_size": beam, "suppress_sequences": facts.get("banned") or None, "min_decoding_length": 0}
 
@@ -72,7 +72,7 @@ def by_ctranslate2(folder: str, threads: int, max_length: int, beam: int) -> tup
     return f"ctranslate2 {NAMES.get(translator.compute_type, translator.compute_type)}", write
 
 
-def _facts(folder: Path) -> dict[str, Any]:
-    """What our conversion notes beside the weights: the forced first token, banned words, how many tokens are read."""
-    notes = folder / "limbeck.json"
+def converted_facts(folder: Path | str) -> dict[str, Any]:
+    """What our conversion notes beside the weights: forced and banned words, how many tokens are read, its size."""
+    notes = Path(folder) / "limbeck.json"
     return dict(json.loads(notes.read_text(encoding="utf-8"))) if notes.is_file() else {}

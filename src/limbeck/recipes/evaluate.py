@@ -10,7 +10,7 @@ import numpy as np
 from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, DataCard, Record, SeedResult
-from limbeck.core.task import Kind, PlaceKind, Task, TokenKind
+from limbeck.core.task import OF_SEQUENCES, Kind, PlaceKind, Task, TokenKind
 from limbeck.core.teacher import NoTeacher
 from limbeck.data.corpus import Corpus
 from limbeck.data.encode import encode
@@ -24,7 +24,7 @@ from limbeck.measure.fidelity import disagreements, fidelity
 from limbeck.measure.machine import machine
 from limbeck.measure.quality import quality
 from limbeck.measure.settings import MeasureSettings
-from limbeck.measure.size import size_of
+from limbeck.measure.size import converted_size, is_ctranslate2, size_of
 from limbeck.recipes.cell import predict_split
 from limbeck.recipes.forms import Places
 from limbeck.recipes.place_exam import PlaceExam
@@ -135,6 +135,7 @@ def bench(
     *,
     kind: Kind = "classify",
     max_length: int = 128,
+    beam: int = 0,
     trust_remote_code: bool = False,
     watcher: Watcher | None = None,
     command: str = "",
@@ -142,24 +143,38 @@ def bench(
     """Size, latency, throughput and memory of each model on the same texts, one process at a time."""
     watcher = watcher or Silent()
     watcher.plan([Stage(TIMING, 1.0)])
-    opened = {where: open_saved(where, trust_remote_code=trust_remote_code)[0] for where in models}
-    speeds = measure_speed({where: Path(where) for where in models}, texts, settings, max_length, watcher, TIMING)
-    arms = [
-        Arm(
-            name=where,
-            title=f"{Path(where).name}, {describe(network)}",
-            role="model",
-            shape=shape_of(network),
-            runs=[],
-            size=size_of(network, Path(where)),
-            speed=speeds[where],
-        )
-        for where, network in opened.items()
-    ]
+    arms = [_sized(where, trust_remote_code) for where in models]  # whoever cannot be opened is refused at once
+    folders = {where: Path(where) for where in models}
+    speeds = measure_speed(folders, texts, settings, max_length, watcher, TIMING, beam)
+    arms = [arm.but(speed=speeds[arm.name].model_dump()) for arm in arms]
     watcher.at(TIMING, 1.0)
     card = DataCard(source=f"{len(texts)} texts", columns={}, read=len(texts))
+    knobs = {"models": list(models), "measure": settings.model_dump(), "max_length": max_length}
     return record_of("bench", "bench", command, Task(kind=kind), card, arms).but(
-        knobs={"models": list(models), "measure": settings.model_dump(), "max_length": max_length}
+        knobs=knobs | ({"translate": {"test_beam": beam}} if beam else {})
+    )
+
+
+def translators(models: Sequence[str], task: str, trust_remote_code: bool = False) -> bool:
+    """Whether the models translate: by the task that a person named, else by what each folder says."""
+    if task != "auto":
+        return task in OF_SEQUENCES
+    return all(is_ctranslate2(one) or kind_saved(one, trust_remote_code) == "translate" for one in models)
+
+
+def _sized(where: str, trust_remote_code: bool) -> Arm:
+    name = Path(where).name
+    if is_ctranslate2(where):
+        title = f"{name}, in CTranslate2"
+        return Arm(name=where, title=title, role="model", runs=[], size=converted_size(where))
+    network, _ = open_saved(where, trust_remote_code=trust_remote_code)
+    return Arm(
+        name=where,
+        title=f"{name}, {describe(network)}",
+        role="model",
+        shape=shape_of(network),
+        runs=[],
+        size=size_of(network, Path(where)),
     )
 
 

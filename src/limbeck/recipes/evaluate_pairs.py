@@ -11,9 +11,9 @@ from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, Record, Sample, SeedResult
 from limbeck.core.task import Task
 from limbeck.data.pair_settings import PairSettings
-from limbeck.data.parallel import ParallelCorpus, read_parallel
+from limbeck.data.parallel import ParallelCorpus, read_tested
 from limbeck.data.settings import DataSettings
-from limbeck.measure.size import is_ctranslate2, size_of
+from limbeck.measure.size import converted_size, is_ctranslate2, size_of
 from limbeck.measure.written import sacrebleu_metrics
 from limbeck.recipes.cell import Answers
 from limbeck.recipes.evaluate import EVALUATING, record_of
@@ -45,10 +45,7 @@ def evaluate_pairs(
     """BLEU and chrF of `model` on all of `settings.train`, greedily and by a beam; of a `teacher` too."""
     watcher = watcher or Silent()
     sacrebleu_metrics()  # or refuses, before anything is translated
-    # Nothing is cut off: the same texts stand for all three splits, and one of them is measured on.
-    whole = settings.but(dev=settings.dev or settings.train, test=settings.test or settings.train)
-    named = pairs.but(dev_target=pairs.dev_target or pairs.target, test_target=pairs.test_target or pairs.target)
-    corpus = read_parallel(whole, named, data, watcher)
+    corpus = read_tested(settings, pairs, data, watcher)
     asked = {"teacher": teacher, "student": model} if teacher else {"model": model}
     watcher.plan([Stage(f"{EVALUATING} {where}", 1.0) for where in asked.values()])
     arms: list[Arm] = []
@@ -90,7 +87,8 @@ def _measured(
         penalty, longest = translate.length_penalty, translate.longest
         said, texts = exam.of_engine(Converted(where, length_penalty=penalty, longest=longest))
         title = f"{Path(where).name}, in CTranslate2"
-        return Arm(name=role, title=title, role=role, runs=[_result(said)]), texts, ""
+        arm = Arm(name=role, title=title, role=role, runs=[_result(said)], size=converted_size(where))
+        return arm, texts, ""
     network, tokenizer = open_translator(where, trust_remote_code=trust_remote_code)
     words = own_words(network, tokenizer)
     exam = _exam(corpus, tokenizer, decoder_start(network), words, translate, settings.max_length)

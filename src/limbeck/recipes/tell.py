@@ -24,6 +24,7 @@ from limbeck.measure.speed import interleaved
 from limbeck.recipes.cell import Answers, Outcome
 from limbeck.recipes.prepare import Model, Prepared
 from limbeck.recipes.recipe import RECIPES
+from limbeck.report.units import layers
 from limbeck.students.open import quiet, shape_of
 from limbeck.students.saved import open_saved
 
@@ -140,7 +141,7 @@ def _student_arm(found: Findings, name: str, speed: Speed | None) -> Arm:
 
 def describe(network: PreTrainedModel) -> str:
     shape = shape_of(network)
-    return f"{shape.layers} layer{'s' if shape.layers > 1 else ''} × {shape.hidden}"
+    return f"{layers(shape)} × {shape.hidden}"
 
 
 def _comparisons(found: Findings) -> list[Comparison]:

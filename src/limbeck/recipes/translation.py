@@ -16,6 +16,7 @@ from limbeck.recipes.folder import agree
 from limbeck.recipes.given import Given
 from limbeck.recipes.ground import gather_pairs
 from limbeck.recipes.job import ASKING, MEASURING, Result, finish, passed, timing_cost
+from limbeck.recipes.prepare import check_recipe
 from limbeck.recipes.run import Run
 from limbeck.recipes.tell import settle
 from limbeck.recipes.tell_compare import Contest, tell_compare
@@ -31,6 +32,7 @@ def distill_pairs(
 ) -> Result:
     if asked_for.run.train.threads:
         torch.set_num_threads(asked_for.run.train.threads)
+    check_recipe(asked_for.run)
     ground = gather_pairs(asked_for.run, watcher, data=asked_for.data, teacher=asked_for.teacher)
     writer = set_up_writer(asked_for.run, ground, asked_for.student)
     run, teacher = writer.run, ground.teacher

@@ -212,7 +212,8 @@ def _caveats(record: Record) -> Iterable[str]:
         return
     scored, rows = quality(subject, record.metric), tested_rows(record)
     if record.kind in ("distill", "compare", "train") and len(subject.runs) == 1:
-        yield "One seed: how far chance moved the result is not known. Run with --seeds 3 to find out."
+        again = "Train again with --seed 1" if record.kind == "train" else "Run with --seeds 3"
+        yield f"One seed: how far chance moved the result is not known. {again} to find out."
     if scored is None and record.kind != "bench":
         why = "no test token was scored" if in_blocks(record.task) else "the test rows carry no labels"
         why = "no test sentence was scored" if record.task.of_sequences else why

@@ -14,6 +14,8 @@ from limbeck.students.families import register_if_ours
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+NO_CLASSIFIER = "this architecture has no text classifier"
+
 
 @contextmanager
 def quiet() -> Iterator[None]:
@@ -34,7 +36,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def explained_opening(where: str | Path, unknown: str = "this architecture has no text classifier") -> Iterator[None]:
+def explained_opening(where: str | Path, unknown: str = NO_CLASSIFIER) -> Iterator[None]:
     """transformers' own refusals, in a sentence; `unknown` is said of an architecture that lacks the head."""
     try:
         yield
@@ -55,7 +57,8 @@ def _remedy(message: str, unknown: str = "") -> str:
             return f"{unknown}; use a model such as Marian, T5, BART, mBART or M2M100"
         causal = "causal" in unknown
         example = "a model such as GPT-2, Llama or Qwen" if causal else "an encoder such as BERT, RoBERTa or ModernBERT"
-        return f"{unknown}; use {example}"
+        other = ", or say with --task what it is for (translate, generate, …)" if unknown == NO_CLASSIFIER else ""
+        return f"{unknown}; use {example}{other}"
     return "check that it is a model of text saved with save_pretrained, or copy it again"
 
 

@@ -9,6 +9,7 @@ from limbeck.core.task import Kind
 from limbeck.students.folder import find_folder
 from limbeck.students.open import open_classifier, open_language_model
 from limbeck.students.open_places import open_reader, open_tagger
+from limbeck.students.open_translator import open_translator
 from limbeck.students.reading import explained_opening, quiet, read_config
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ _ENDINGS: dict[Kind, tuple[str, ...]] = {
     "generate": ("CausalLM", "LMHeadModel"),
     "tag": ("ForTokenClassification",),
     "answer": ("ForQuestionAnswering",),
+    "translate": ("ForConditionalGeneration", "MTModel"),
 }
 _PROBLEMS: dict[str, Kind] = {
     "single_label_classification": "classify",
@@ -46,9 +48,9 @@ def _of_head(architecture: str) -> Kind | None:
 def open_saved(
     where: str | Path, *, trust_remote_code: bool = False
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A classifier, tagger, reader or language model, whichever the folder says it is."""
+    """A classifier, tagger, reader, language model or translator, whichever the folder says it is."""
     kind = kind_saved(where, trust_remote_code)
     if kind == "mask-fill" or kind == "generate":
         return open_language_model(where, kind, trust_remote_code=trust_remote_code)
-    openers = {"tag": open_tagger, "answer": open_reader}
+    openers = {"tag": open_tagger, "answer": open_reader, "translate": open_translator}
     return openers.get(kind or "", open_classifier)(where, trust_remote_code=trust_remote_code)

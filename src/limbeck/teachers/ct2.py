@@ -23,6 +23,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from limbeck.core.count import count_parameters
 from limbeck.core.errors import KnobError, LimbeckError, ModelError
 from limbeck.core.files import explained, write_text
 from limbeck.teachers.translate_settings import TranslateSettings
@@ -308,6 +309,7 @@ def _facts_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precis
         banned = [row for row in banned if settings.pad_token_id not in row]
     return {
         "precision": precision,
+        "parameters": list(count_parameters(model)),
         "weights": _digest(model),
         "prefix": [] if forced is None else tokenizer.convert_ids_to_tokens([forced]),
         "end": _end(model, tokenizer),
