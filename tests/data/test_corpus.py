@@ -133,11 +133,11 @@ def test_every_row_is_accounted_for_and_said() -> None:
     for part in (
         "text from text, label from label",
         "2 classes (x, y)",
-        "3 rows dropped: empty text",
-        "2 rows with a text seen before",
+        "3 dropped: empty text",
+        "2 with a text seen before",
     ):
         assert part in said
-    assert "1 row without a label" in said
+    assert "1 without a label" in said
     assert "1 of them with another label" in said
     assert "note: 1 test row also occurs in train" in said
 

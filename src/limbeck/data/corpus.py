@@ -18,6 +18,7 @@ from limbeck.data.labels import Scheme, scheme_of
 from limbeck.data.match import match
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources import Splits, gather
+from limbeck.data.tell_card import tell_card
 
 _FEWEST = 10  # rows a part must be expected to get for a cut to be worth measuring on
 
@@ -101,7 +102,8 @@ def load(
         splits={split: split_card(scheme.task, found[split], parts[split].source) for split in found},
         notes=[*given.notes, *notes, *_overlaps(found)],
     )
-    _tell(watcher, card, scheme.task, settings)
+    guessed = ", as the labels look (--data.task overrules)" if settings.task == "auto" else ""
+    tell_card(watcher, card, f"{scheme.task}{guessed}", again="with a text seen before")
     return Corpus(scheme.task, found["train"], found["dev"], found["test"], card)
 
 
@@ -246,22 +248,3 @@ def split_card(task: Task, examples: Examples, source: str) -> SplitCard:
         counts = known.sum(axis=0).astype(int).tolist()
     per_class = dict(zip(task.labels, counts, strict=True)) if task.labels else {}
     return SplitCard(source=source, rows=len(examples), labelled=int(examples.labelled.sum()), per_class=per_class)
-
-
-def _tell(watcher: Watcher, card: DataCard, task: Task, settings: DataSettings) -> None:
-    roles = ", ".join(f"{role} from {column}" for role, column in card.columns.items())
-    watcher.say(f"data: {card.source}, {card.read:,} rows; {roles}")
-    watcher.say(f"task: {task}{', as the labels look (--data.task overrules)' if settings.task == 'auto' else ''}")
-    watcher.say("splits: " + ", ".join(f"{name} {split.rows:,}" for name, split in card.splits.items()))
-    bare = sum(split.rows - split.labelled for split in card.splits.values())
-    counts = [f"{_rows(count)} dropped: {reason}" for reason, count in card.dropped.items()]
-    counts += [f"{_rows(bare)} without a label, kept for the soft terms"] if bare else []
-    counts += [f"{_rows(card.duplicates)} with a text seen before, kept"] if card.duplicates else []
-    counts += [f"{card.conflicts:,} of them with another label"] if card.conflicts else []
-    watcher.say(f"rows: {'; '.join(counts) if counts else 'none dropped, none repeated'}")
-    for note in card.notes:
-        watcher.say(f"note: {note}")
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'s' * (count != 1)}"

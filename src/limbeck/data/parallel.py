@@ -19,8 +19,10 @@ from limbeck.data.pair_columns import Opposite
 from limbeck.data.pair_settings import PairSettings
 from limbeck.data.pair_sources import gather_pairs
 from limbeck.data.settings import DataSettings
+from limbeck.data.tell_card import tell_card
 
 SPLITS = ("train", "dev", "test")
+UNTRANSLATED = "without a target, kept for the teacher to translate"
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def read_parallel(
         },
         notes=[*notes, *_overlaps(found)],
     )
-    _tell(watcher or Silent(), card)
+    tell_card(watcher or Silent(), card, bare=UNTRANSLATED, again="with a source seen before")
     return ParallelCorpus(found["train"], found["dev"], found["test"], card)
 
 
@@ -103,7 +105,7 @@ def read_tested(
         splits={"test": SplitCard(source=part.source, rows=len(test), labelled=len(test))},
         notes=notes,
     )
-    _tell(watcher or Silent(), card)
+    tell_card(watcher or Silent(), card, bare=UNTRANSLATED, again="with a source seen before")
     nothing = test.take([])
     return ParallelCorpus(nothing, nothing, test, card)
 
@@ -165,16 +167,3 @@ def _overlaps(found: Mapping[str, Parallel]) -> list[str]:
     seen = set(found["train"].sources)
     counts = {split: sum(source in seen for source in found[split].sources) for split in ("dev", "test")}
     return [f"{count:,} of {split}: the source also occurs in train" for split, count in counts.items() if count]
-
-
-def _tell(watcher: Watcher, card: DataCard) -> None:
-    roles = ", ".join(f"{role} from {column}" for role, column in card.columns.items())
-    watcher.say(f"data: {card.source}, {card.read:,} rows; {roles}")
-    watcher.say("splits: " + ", ".join(f"{name} {split.rows:,}" for name, split in card.splits.items()))
-    bare = sum(split.rows - split.labelled for split in card.splits.values())
-    fates = [f"{count:,} dropped: {reason}" for reason, count in card.dropped.items()]
-    fates += [f"{bare:,} without a target, kept for the teacher to translate"] if bare else []
-    fates += [f"{card.duplicates:,} with a source seen before, kept"] if card.duplicates else []
-    watcher.say(f"rows: {'; '.join(fates) if fates else 'none dropped, none repeated'}")
-    for note in card.notes:
-        watcher.say(f"note: {note}")

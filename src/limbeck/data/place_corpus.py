@@ -24,6 +24,7 @@ from limbeck.data.settings import DataSettings
 from limbeck.data.sources import Splits
 from limbeck.data.tag_windows import tag_windows
 from limbeck.data.tags import Sentence, alphabet, check_known, dialect, is_plain, sentences_of, tag_names
+from limbeck.data.tell_card import tell_card
 
 SPLITS = ("train", "dev", "test")
 
@@ -263,16 +264,4 @@ def _fates(dropped: Counter[str]) -> str:
 
 
 def tell_places(watcher: Watcher, corpus: PlaceCorpus) -> None:
-    card, what = corpus.card, "sentences" if corpus.task.kind == "tag" else "questions"
-    roles = ", ".join(f"{role} from {column}" for role, column in card.columns.items())
-    watcher.say(f"data: {card.source}, {card.read:,} {what}; {roles}")
-    watcher.say(f"task: {corpus.task}")
-    watcher.say("splits: " + ", ".join(f"{name} {split.rows:,}" for name, split in card.splits.items()))
-    bare = sum(split.rows - split.labelled for split in card.splits.values())
-    fates = [f"{count:,} dropped: {reason}" for reason, count in card.dropped.items()]
-    fates += [f"{bare:,} without a label, kept for the soft terms"] if bare else []
-    fates += [f"{card.duplicates:,} seen before, kept"] if card.duplicates else []
-    fates += [f"{card.conflicts:,} of them with another label"] if card.conflicts else []
-    watcher.say(f"{what}: {'; '.join(fates) if fates else 'none dropped, none repeated'}")
-    for note in card.notes:
-        watcher.say(f"note: {note}")
+    tell_card(watcher, corpus.card, str(corpus.task), unit="sentences" if corpus.task.kind == "tag" else "questions")
