@@ -26,6 +26,7 @@ WHY = """Why the papers' order is hard to see here, as far as we can tell:
   knows little that the labels do not say. The papers have teachers of 110 M parameters and up to 390,000 rows.
 - A thousand or two test rows and three seeds cannot tell half a point from chance; the papers' gains on SST-2 are of
   that size, and most of them report one run on a hidden test set.
+- Where the teacher itself hardly beats the most frequent class, as on RTE, it has little to hand on.
 - Nothing was searched: the papers report the best of a grid of temperatures, weights and learning rates."""
 
 SMALL = """`--student auto` takes half the layers. Beside it a third of them, both by `hinton`: what each keeps of
@@ -47,7 +48,8 @@ def page(records: Mapping[str, Record]) -> str:
     for name, title in SETS.items():
         if name in records:
             record = records[name]
-            parts += [f"## {title}", markdown_table([record]), order(record), together(record), _longer(record)]
+            said = " ".join(filter(None, (order(record), _majority(record), together(record))))
+            parts += [f"## {title}", markdown_table([record]), said, _longer(record)]
     shown = [record for name, record in records.items() if name in SETS and name != "squad"]
     if shown and not all(map(in_order, shown)):
         parts.append(WHY)
@@ -59,6 +61,14 @@ def page(records: Mapping[str, Record]) -> str:
             if name in records:
                 parts += [f"### {title}", markdown_table([records[name]]), together(records[name])]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _majority(record: Record) -> str:
+    test = record.data.splits["test"]
+    if record.metric != "accuracy" or not test.per_class:
+        return ""
+    most = max(test.per_class.values()) / test.labelled
+    return f"Who always names the most frequent class is right on {n.percent(most)} of the {test.labelled:,} test rows."
 
 
 def _longer(record: Record) -> str:
