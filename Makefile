@@ -36,9 +36,9 @@ format: setup  ## put the code into shape
 wheel: setup  ## build the package into dist/
 	$(BIN)/python -m build --wheel
 
-benchmarks: setup  ## every benchmark, one after the other; some hours on two idle cores
+benchmarks: setup  ## every benchmark, one after the other; many hours on two idle cores
 	for name in startup cached_epoch hidden_cache tap augment textbrewer rotten_tomatoes sst2 \
-	  store chunked cached_words imdb_words wikitext_words encoders; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	  store chunked cached_words imdb_words wikitext_words encoders multi30k translating; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python docs/make.py
 
 docs: setup  ## the pages that follow from the code and the Records
