@@ -121,8 +121,8 @@ def _knobs(records: Mapping[str, Record]) -> str:
     best = [max((c for c in record.comparisons), key=lambda c: c.difference).better for record in shown]
     return (
         "The same student and rows, only the soft term's temperature T and the weight of the labels vary. "
-        f"{found}; best by the mean: {', '.join(best)}. So the table gives no reason to leave what Hinton's paper found "
-        "for small students (T of 2.5 to 4), and the default is T = 4 with half the weight on the labels; who trusts "
+        f"{found}; best by the mean: {', '.join(best)}. So the table gives no reason to leave what Hinton's paper "
+        "found for small students (T of 2.5 to 4): the default is T = 4, half the weight on the labels; who trusts "
         "the teacher more than the labels sets `--objective.labels.weight 0`. Numbers have no temperature: there the "
         "student learns the teacher's raw score."
     )
