@@ -16,6 +16,12 @@ SETS = {
     "squad": "SQuAD's sample, measured on XQuAD-en",
     "published_sst2": "SST-2 in PKD's own setting, 3,000 training rows",
 }
+NOTES = {
+    "squad": "The teacher had all 3,912 questions, the students 1,000 of them and 2 epochs, which is all that time "
+    "allowed: far too little for half the layers to learn to find answers again. It shows that the command runs, and "
+    "not how small such a model may be.",
+    "published_sst2": "The student starts from the first three layers of the pre-trained encoder; T is 10.",
+}
 KNOBS = {"knobs_sst2": "SST-2, 1,500 training rows"}
 LADDER = ("pkd-skip", "hinton", "finetune")  # best first, as the paper has them
 WHY = """Why the papers' order is hard to see here, as far as we can tell:
@@ -49,7 +55,7 @@ def page(records: Mapping[str, Record]) -> str:
         if name in records:
             record = records[name]
             said = " ".join(filter(None, (order(record), _majority(record), together(record))))
-            parts += [f"## {title}", markdown_table([record]), said, _longer(record)]
+            parts += [f"## {title}", markdown_table([record]), said, NOTES.get(name, ""), _longer(record)]
     shown = [record for name, record in records.items() if name in SETS and name != "squad"]
     if shown and not all(map(in_order, shown)):
         parts.append(WHY)
