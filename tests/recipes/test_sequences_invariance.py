@@ -234,7 +234,7 @@ def test_a_run_leaves_its_teacher_as_it_was(tmp_path, recipe):
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     pairs = [{"source": source, "target": translate(source)} for source in sentences(130)]
     brief = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-2, "evals_per_epoch": 1, "threads": 1}
-    writing = {"longest": 4, "beam": 2, "test_beam": 2, "ratio": 1000.0, "engine": "transformers"}
+    writing = {"longest": 4, "beam": 2, "test_beam": 2, "ratio": 1000.0, "cut": True, "engine": "transformers"}
     made = distill(
         network, pairs, tokenizer=PIECES, out=tmp_path / "run", recipe=recipe, baseline=False, train=brief,
         translate=writing, reading={"task": "translate"}, teach={"live": True}, measure={"speed": False},

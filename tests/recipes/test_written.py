@@ -45,6 +45,12 @@ def test_cut_and_copied_translations_are_left_out_and_counted(written):
     assert "1 (cut off before its end), 1 (copies its source)" in note
 
 
+def test_cut_ones_are_learnt_from_where_that_is_asked_for(written):
+    settings = written.settings.but(cut=True)
+    rows, targets, _ = Written(settings, written.prefix, ROWS, written.kept).targets("beam")
+    assert (rows, targets) == ([0, 1], ["a little house", "the red"])
+
+
 def test_of_the_closest_too_and_rows_without_a_target_have_none(written):
     rows, targets, note = written.targets("closest")
     assert (rows, targets) == ([0], ["a small house"])

@@ -56,14 +56,14 @@ def gold_targets(train: Parallel) -> tuple[list[int], list[str], str]:
 def _sound(
     sources: Sequence[str], rows: list[int], said: list[Hypothesis], kind: str, settings: TranslateSettings
 ) -> tuple[list[int], list[str], str]:
-    texts, cut = [one.text for one in said], [one.cut for one in said]
+    texts, cut = [one.text for one in said], [one.cut and not settings.cut for one in said]
     keeps, dropped = sound(sources, texts, settings.ratio, settings.copies, cut=cut)
     if not keeps.any():
         raise DataError(
             "none of the teacher's translations can be learnt from "
             f"({'; '.join(f'{reason}: {count:,}' for reason, count in dropped.items())})",
-            "look at what it writes with `limbeck eval --task translate`; --translate.copies, --translate.ratio and "
-            "--translate.longest let more through",
+            "look at what it writes with `limbeck eval --task translate`; --translate.copies, --translate.ratio, "
+            "--translate.cut and --translate.longest let more through",
         )
     chosen = np.flatnonzero(keeps).tolist()
     reasons = ", ".join(f"{count:,} ({reason})" for reason, count in dropped.items() if count)

@@ -31,6 +31,7 @@ class TranslateSettings(Settings):
     longest: int = knob(0, "tokens of a translation at most; 0: twice its source's and 16", at_least=0)
     batch_tokens: int = knob(4096, "source tokens translated at once, padding included", at_least=16)
     copies: bool = knob(False, "also learn from translations that repeat their source word for word")
+    cut: bool = knob(False, "also learn from translations that reached the most tokens before they came to an end")
     ratio: float = knob(
         4.0, "translations more than this many times longer or shorter than their source are left out", above=1
     )
