@@ -36,7 +36,7 @@ def test_the_rest_is_judged_by_what_was_done(clock):
     watch = Clock()
     watch.plan(STAGES)
     assert watch.remaining is None
-    watch.at("ask", 0.1)
+    watch.at("ask", 0.01)
     clock[0] += 10
     watch.at("ask", 1.0)
     assert watch.remaining == pytest.approx(30)
@@ -46,10 +46,19 @@ def test_what_an_earlier_session_did_makes_this_one_not_faster(clock):
     watch = Clock()
     watch.plan(STAGES)
     watch.at("ask", 1.0)  # found finished
-    watch.at("train", 0.1)
+    watch.at("train", 0.01)
     clock[0] += 30
     watch.at("train", 0.5)
     assert watch.remaining == pytest.approx(30)
+
+
+def test_a_stage_that_goes_on_from_its_middle_is_judged_by_this_session(clock):
+    watch = Clock()
+    watch.plan(STAGES[1:])
+    watch.at("train", 0.3)
+    clock[0] += 20
+    watch.at("train", 0.4)
+    assert watch.remaining == pytest.approx(120)
 
 
 def test_clock_text():
@@ -68,10 +77,10 @@ def lines(*calls, clock):
 
 
 def test_plain_lines_tell_begin_end_and_now_and_then(clock):
-    asking = [("ask", 0.1, 1), ("ask", 0.2, 1), ("ask", 0.9, 20), ("ask", 1.0, 1), ("ask", 1.0, 1)]
+    asking = [("ask", 0.02, 1), ("ask", 0.2, 1), ("ask", 0.9, 20), ("ask", 1.0, 1), ("ask", 1.0, 1)]
     said = lines(*asking, ("train", 1.0, 60), clock=clock)
     assert said[:-1] == [
-        "[  2%] ask: 10%, … to go",
+        "[  0%] ask: 2%, … to go",
         "[ 22%] ask: 90%, 1:16 to go",
         "[ 25%] ask: 100%, 1:09 to go",
         "[100%] train: 100%",

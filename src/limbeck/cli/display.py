@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from limbeck.core.progress import Stage, Watcher
 
 PLAIN_EVERY = 15.0  # seconds between plain lines
+A_STEP = 0.05  # a stage whose first report is beyond this has not just begun
 
 
 class Clock:
@@ -34,7 +35,7 @@ class Clock:
         fresh = stage not in self._done
         self._done[stage] = max(done, self._done.get(stage, 0.0))
         # A stage that is found finished, or starts in its middle, was done before this session.
-        if fresh and done > 0.5:
+        if fresh and done > A_STEP:
             self._ahead += self._costs.get(stage, 0.0) * done
 
     @property
