@@ -39,7 +39,7 @@ def publish(record: Record, name: str) -> Record:
     text = record.model_dump_json()
     for folder, seen in ((HOME.parent, "."), (HOME.parent.parent, "..")):
         text = text.replace(f"{folder}/", f"{seen}/")
-    published = Record.model_validate_json(text)
+    published = Record.model_validate_json(text).but(name=name)
     published.save(HOME / "results" / f"{name}.json")
     Report((published,)).save(HOME / "results" / f"{name}.html")
     return published

@@ -22,7 +22,11 @@ NOTES = {
     "not how small such a model may be.",
     "published_sst2": "The student starts from the first three layers of the pre-trained encoder; T is 10.",
 }
-KNOBS = {"knobs_sst2": "SST-2, 1,500 training rows"}
+KNOBS = {
+    "knobs_sst2": "SST-2: classes of texts, 1,500 training rows",
+    "knobs_mrpc": "MRPC: classes of pairs, 1,000 training rows",
+    "knobs_squad": "SQuAD's sample: answers, 600 training questions, five of six layers",
+}
 LADDER = ("pkd-skip", "hinton", "finetune")  # best first, as the paper has them
 WHY = """Why the papers' order is hard to see here, as far as we can tell:
 
@@ -112,7 +116,7 @@ def _sizes(records: Mapping[str, Record]) -> Iterator[str]:
 def _kept(record: Record, small: Arm, teacher: Arm) -> tuple[str, str]:
     """Of the teacher's score, and of its time."""
     time = small.speed.p50_ms / teacher.speed.p50_ms if small.speed and teacher.speed else None
-    return n.percent(small.mean(record.metric) / teacher.mean(record.metric)), n.percent(time, 0)
+    return n.kept(small.mean(record.metric), teacher.mean(record.metric)), n.percent(time, 0)
 
 
 def _told(record: Record, arm: Arm) -> str:

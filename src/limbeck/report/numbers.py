@@ -61,6 +61,11 @@ def percent(value: float | None, digits: int = 1) -> str:
     return f"{100 * value:.{digits}f}{GAP}%" if value is not None and known(value) else NOTHING
 
 
+def kept(mine: float, theirs: float) -> str:
+    """Of the teacher's score. Downwards: who is below the teacher never keeps 100 %."""
+    return percent(math.floor(1000 * mine / theirs) / 1000)
+
+
 def score(metric: str, value: float | None) -> str:
     if value is None or not known(value):
         return NOTHING

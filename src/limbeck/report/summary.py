@@ -128,8 +128,7 @@ def _kept(record: Record, student: Arm, teacher: Arm) -> str:
         return f"{who} reaches a {name} of {ours}, {n.apart(mine.mean, theirs.mean)} the teacher’s {other}"
     if n.lower_is_better(record.metric) or not 0 < mine.mean < theirs.mean:
         return f"{who} reaches {_article(name)}{name} of {ours} against the teacher’s {other}"
-    kept = math.floor(1000 * mine.mean / theirs.mean) / 10  # downwards: below the teacher is never "100 %"
-    return f"{who} keeps {kept:.1f}{n.GAP}% of the teacher’s {name}"
+    return f"{who} keeps {n.kept(mine.mean, theirs.mean)} of the teacher’s {name}"
 
 
 def _article(name: str) -> str:
