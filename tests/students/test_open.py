@@ -24,6 +24,7 @@ from limbeck.students.open import (
     tokenizer_fingerprint,
     tokenizers_equal,
 )
+from limbeck.students.sizes import fitting
 from students.tiny_encoders import LABELS, classifier, logits, tokenizer
 
 TASK = Task(kind="classify", labels=tuple(LABELS.values()))
@@ -271,3 +272,19 @@ def test_quiet_restores_what_it_found_after_an_error() -> None:
         assert hf.logging.is_progress_bar_enabled()
     finally:
         hf.logging.set_verbosity_warning()
+
+
+def test_a_tokenizer_without_a_limit_takes_its_models(folder: Path) -> None:
+    config = folder / "tokenizer_config.json"
+    said = json.loads(config.read_text())
+    config.write_text(json.dumps({name: value for name, value in said.items() if name != "model_max_length"}))
+    model, found = open_classifier(folder)
+    assert found.model_max_length == model.config.max_position_embeddings
+    assert len(found("word " * 10_000, truncation=True)["input_ids"]) == found.model_max_length
+
+
+def test_the_limit_of_a_tokenizer_in_hand_is_set_on_a_copy(folder: Path) -> None:
+    model, mine = open_classifier(folder)
+    mine.model_max_length = 10**9
+    assert fitting(mine, model).model_max_length == model.config.max_position_embeddings
+    assert mine.model_max_length == 10**9

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -13,6 +13,7 @@ from limbeck.core.errors import KnobError
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run
 from limbeck.students.shrink import Shrink
+from limbeck.students.sizes import fitting
 
 R = TypeVar("R", bound=Run)
 AnyModel: TypeAlias = str | Path | PreTrainedModel | Model
@@ -65,4 +66,4 @@ def _model(model: Any, tokenizer: Any) -> tuple[Model | None, str]:
         raise KnobError(
             f"the {type(found.network).__name__} came without its tokenizer", "give it too, as in tokenizer=tokenizer"
         )
-    return found, ""
+    return replace(found, tokenizer=fitting(found.tokenizer, found.network)), ""

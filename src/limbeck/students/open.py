@@ -55,7 +55,7 @@ def open_classifier(
         if task is not None:
             _agree(config, task, where)
         model, missing, misshapen = read_model(folder, config, trust_remote_code)
-        tokenizer = read_tokenizer(folder, trust_remote_code)
+        tokenizer = read_tokenizer(folder, trust_remote_code, model)
     if lost := sorted(misshapen) or of_encoder(model, missing):
         raise incomplete(where, lost)
     if missing:
@@ -78,7 +78,7 @@ def open_encoder(
         same_labels = labels_in(config) == task.labels != ()
         name_outputs(config, task)
         model, missing, misshapen = read_model(folder, config, trust_remote_code)
-        tokenizer = read_tokenizer(folder, trust_remote_code)
+        tokenizer = read_tokenizer(folder, trust_remote_code, model)
         if not same_labels:
             fresh = type(model)._from_config(model.config).state_dict()
             model.load_state_dict({name: fresh[name] for name in of_head(model, fresh)}, strict=False)

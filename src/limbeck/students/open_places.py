@@ -47,7 +47,7 @@ def _open(
             assert task is not None, "a fresh head needs a task"
             name_outputs(config, task)
         model, missing, misshapen = reading.read_model(folder, config, trust_remote_code, _AUTO[kind])
-        tokenizer = reading.read_tokenizer(folder, trust_remote_code)
+        tokenizer = reading.read_tokenizer(folder, trust_remote_code, model)
         mine = saved == type(model).__name__
         if fresh and not (mine and (same or kind == "answer")):
             new = type(model)._from_config(model.config).state_dict()

@@ -26,15 +26,13 @@ def open_translator(
         folder = find_folder(where)
         config = reading.read_config(folder, trust_remote_code)
         model, missing, misshapen = reading.read_model(folder, config, trust_remote_code, "AutoModelForSeq2SeqLM")
-        tokenizer = reading.read_tokenizer(folder, trust_remote_code)
+        tokenizer = reading.read_tokenizer(folder, trust_remote_code, model)
     _check_purpose(where, config)
     if lost := sorted(missing | misshapen):
         raise reading.incomplete(where, lost)
     decoder_start(model)
     own_words(model, tokenizer)
     hold_pad(model)
-    if positions := getattr(model.config, "max_position_embeddings", None):
-        tokenizer.model_max_length = min(tokenizer.model_max_length, positions)
     return model, tokenizer
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import ModelError
 from limbeck.students.families import register_if_ours
+from limbeck.students.sizes import fitting
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -69,14 +70,18 @@ def read_config(folder: Path, trust_remote_code: bool) -> PretrainedConfig:
     return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
 
 
-def read_tokenizer(folder: Path, trust_remote_code: bool) -> PreTrainedTokenizerBase:
+def read_tokenizer(
+    folder: Path, trust_remote_code: bool, model: PreTrainedModel | None = None
+) -> PreTrainedTokenizerBase:
+    """With its model, it gives no more tokens than that reads."""
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
     except Exception as error:  # the Rust tokenizer raises bare Exception on a damaged file
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(f"the tokenizer in {folder} cannot be opened: {first}", _remedy(str(error))) from None
+    return fitting(tokenizer, model) if model is not None else tokenizer
 
 
 def read_model(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import ModelError
 from limbeck.core.record import Shape
@@ -117,6 +117,16 @@ def positions_of(model: PreTrainedModel) -> int:
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             return most - module.padding_idx - 1  # RoBERTa counts positions from there
     return most
+
+
+def fitting(tokenizer: Any, model: PreTrainedModel) -> Any:
+    """The tokenizer, or a copy of it that gives no more tokens than the model reads; many a file names no limit."""
+    most = positions_of(model)
+    if not most or tokenizer.model_max_length <= most:
+        return tokenizer
+    fit = copy.deepcopy(tokenizer)
+    fit.model_max_length = most
+    return fit
 
 
 def _feed_forward_name(config: PretrainedConfig) -> str:
