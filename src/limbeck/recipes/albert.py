@@ -17,24 +17,17 @@ code, in its second version, trains without dropout; here the teacher's dropout 
 after its feed-forward block.
 """
 
-from limbeck.core.objective import Objective
-from limbeck.core.task import OF_PLACES, OF_TEXTS, Task
-from limbeck.objectives import Labels, LogitRegression, SoftTargets
+from limbeck.core.task import OF_PLACES, OF_TEXTS
 from limbeck.objectives.papers import LAN_2020
 from limbeck.recipes.recipe import Recipe, recipe
-
-
-def _objective(task: Task) -> Objective:
-    soft = LogitRegression() if task.kind == "regress" else SoftTargets(temperature=4.0)
-    return 0.5 * Labels() + 0.5 * soft
-
+from limbeck.recipes.soft import half_and_half
 
 ALBERT = recipe(
     Recipe(
         "albert",
         "a student whose layers share their weights; labels and softened teacher distribution, half and half",
         LAN_2020,
-        _objective,
+        lambda task: half_and_half(task),
         serves=(*OF_TEXTS, *OF_PLACES),
         defaults={"student": {"family": "albert"}},
     )

@@ -14,25 +14,18 @@ Numbers, regression: 'logits' stands where the softened distribution does. The t
 of every mapped layer and token: live they cost its forward pass, in a cache far more room than answers.
 """
 
-from limbeck.core.objective import Objective
-from limbeck.core.task import OF_PLACES, OF_TEXTS, Task
-from limbeck.objectives import Labels, LogitRegression, SoftTargets
+from limbeck.core.task import OF_PLACES, OF_TEXTS
 from limbeck.objectives.cka import CKA as Alignment
 from limbeck.objectives.papers import DASGUPTA_COHN_2025
 from limbeck.recipes.recipe import Recipe, recipe
-
-
-def _objective(task: Task) -> Objective:
-    soft = LogitRegression() if task.kind == "regress" else SoftTargets(temperature=4.0)
-    return 0.5 * Labels() + 0.5 * soft + 1.0 * Alignment()
-
+from limbeck.recipes.soft import half_and_half
 
 CKA = recipe(
     Recipe(
         "cka",
         "labels, softened distribution, and the shape of the teacher's hidden states; students of any width",
         DASGUPTA_COHN_2025,
-        _objective,
+        lambda task: half_and_half(task) + 1.0 * Alignment(),
         serves=(*OF_TEXTS, *OF_PLACES),
     )
 )

@@ -7,13 +7,14 @@ from limbeck.core.task import OF_PLACES, OF_TEXTS
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.papers import HINTON_2015
 from limbeck.recipes.recipe import Recipe, recipe
+from limbeck.recipes.soft import TEMPERATURE
 
 HINTON = recipe(
     Recipe(
         "hinton",
         "labels and softened teacher distribution, half and half",
         HINTON_2015,
-        lambda task: 0.5 * Labels() + 0.5 * SoftTargets(temperature=4.0),
+        lambda task: 0.5 * Labels() + 0.5 * SoftTargets(temperature=TEMPERATURE),
         serves=(*OF_TEXTS, *OF_PLACES),
     )
 )

@@ -17,26 +17,19 @@ Cost: a second run over the training texts, in which the teacher is asked for on
 attention without the fused kernel; minilmv2 keeps it, and makes a [length, length] map per relation head.
 """
 
-from limbeck.core.objective import Objective
-from limbeck.core.task import OF_PLACES, OF_TEXTS, Task
-from limbeck.objectives import Labels, LogitRegression, SoftTargets
+from limbeck.core.task import OF_PLACES, OF_TEXTS
 from limbeck.objectives.minilm import MiniLM
 from limbeck.objectives.minilmv2 import MiniLMv2
 from limbeck.objectives.papers import WANG_2020, WANG_2021
 from limbeck.recipes.recipe import Recipe, Stage, recipe, to_table
-
-
-def _answers(task: Task) -> Objective:
-    soft = LogitRegression() if task.kind == "regress" else SoftTargets(temperature=4.0)
-    return 0.5 * Labels() + 0.5 * soft
-
+from limbeck.recipes.soft import half_and_half
 
 MINILM = recipe(
     Recipe(
         "minilm",
         "the teacher's last attention and the relations of its values, then labels and its answers",
         WANG_2020,
-        _answers,
+        lambda task: half_and_half(task),
         stages=lambda task: {"relations": Stage(objective=to_table(MiniLM()))},
         serves=(*OF_TEXTS, *OF_PLACES),
     )
@@ -46,7 +39,7 @@ MINILMV2 = recipe(
         "minilmv2",
         "the relations of the teacher's last queries, keys and values, then labels and its answers; any width or heads",
         WANG_2021,
-        _answers,
+        lambda task: half_and_half(task),
         stages=lambda task: {"relations": Stage(objective=to_table(MiniLMv2()))},
         serves=(*OF_TEXTS, *OF_PLACES),
     )

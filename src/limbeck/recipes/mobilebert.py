@@ -34,17 +34,17 @@ cut from its teacher (`hinton`, `tinybert`) needs less. What it buys: time on a 
 
 from limbeck.core.objective import Objective
 from limbeck.core.task import OF_PLACES, OF_TEXTS, Task
-from limbeck.objectives import Labels, Language, LogitRegression, SoftTargets, WordKD
+from limbeck.objectives import Language, WordKD
 from limbeck.objectives.mobilebert import Transfer
 from limbeck.objectives.papers import SUN_2020
 from limbeck.recipes.recipe import Recipe, Stage, recipe, to_table
+from limbeck.recipes.soft import half_and_half
 
 
 def _answers(task: Task) -> Objective:
     if task.of_tokens:
         return 0.5 * Language() + 0.5 * WordKD(temperature=1.0)
-    soft = LogitRegression() if task.kind == "regress" else SoftTargets(temperature=1.0)
-    return 0.5 * Labels() + 0.5 * soft
+    return half_and_half(task, temperature=1.0)
 
 
 MOBILEBERT = recipe(

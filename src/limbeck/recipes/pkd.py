@@ -32,18 +32,18 @@ below it (85.0 against 86.2). It costs one vector per text and layer of the cach
 
 from limbeck.core.objective import Objective
 from limbeck.core.task import Task
-from limbeck.objectives import Labels, LogitRegression, SoftTargets
+from limbeck.objectives import Labels
 from limbeck.objectives.papers import SUN_2019
 from limbeck.objectives.pkd import Patience
 from limbeck.recipes.recipe import Recipe, recipe
+from limbeck.recipes.soft import soft
 
 ALPHA, BETA = 0.5, 100.0
 _DEFAULTS = {"student": {"keep": "first"}, "train": {"epochs": 4.0}}
 
 
 def _objective(task: Task, layers: str) -> Objective:
-    soft = LogitRegression() if task.kind == "regress" else SoftTargets(temperature=10.0)
-    return (1 - ALPHA) * Labels() + ALPHA * soft + BETA * Patience(layers=layers)
+    return (1 - ALPHA) * Labels() + ALPHA * soft(task, temperature=10.0) + BETA * Patience(layers=layers)
 
 
 PKD_SKIP = recipe(

@@ -31,24 +31,18 @@ What it costs: two stages, and augmented text multiplies every epoch. What matte
 augmentation and task distillation about 7 each, the general stage 3, attention 5, hidden states 3, embeddings 1.5.
 """
 
-from limbeck.core.objective import Objective
-from limbeck.core.task import OF_PLACES, OF_TEXTS, Task
-from limbeck.objectives import LogitRegression, SoftTargets
+from limbeck.core.task import OF_PLACES, OF_TEXTS
 from limbeck.objectives.papers import JIAO_2020
 from limbeck.objectives.tinybert import TinyBERT
 from limbeck.recipes.recipe import Recipe, Stage, recipe, to_table
-
-
-def _prediction(task: Task) -> Objective:
-    return 1.0 * (LogitRegression() if task.kind == "regress" else SoftTargets(temperature=1.0))
-
+from limbeck.recipes.soft import soft
 
 TINYBERT = recipe(
     Recipe(
         "tinybert",
         "embeddings, hidden states and attention scores first, then the teacher's answers; on augmented text",
         JIAO_2020,
-        _prediction,
+        lambda task: soft(task, temperature=1.0),
         stages=lambda task: {
             "intermediate": Stage(epochs=10.0, decay="constant", objective=to_table(1.0 * TinyBERT()))
         },
