@@ -27,6 +27,10 @@ KNOBS = {
     "knobs_mrpc": "MRPC: classes of pairs, 1,000 training rows",
     "knobs_squad": "SQuAD's sample: answers, 600 training questions, five of six layers",
 }
+DEFAULTS = """So the tables give no reason to leave what Hinton's paper found for small students (T of 2.5 to 4): the
+default is T = 4, half the weight on the labels, for classes, tags and answers alike; who trusts the teacher more than
+the labels sets `--objective.labels.weight 0`. Numbers have no temperature: there the student learns the teacher's raw
+score. Tags were not measured; they are classes of words."""
 LADDER = ("pkd-skip", "hinton", "finetune")  # best first, as the paper has them
 WHY = """Why the papers' order is hard to see here, as far as we can tell:
 
@@ -124,15 +128,20 @@ def _told(record: Record, arm: Arm) -> str:
 
 
 def _knobs(records: Mapping[str, Record]) -> str:
-    shown = [records[name] for name in KNOBS if name in records]
-    clear = [c for record in shown for c in record.comparisons if c.low > 0 or c.high < 0]
-    found = "None of them differs from plain fine-tuning beyond chance" if not clear else "Beyond chance differ: "
-    found += ", ".join(f"{c.better} ({100 * c.difference:+.1f} points)" for c in clear)
-    best = [max((c for c in record.comparisons), key=lambda c: c.difference).better for record in shown]
+    shown = {title.split(":")[0]: records[name] for name, title in KNOBS.items() if name in records}
+    clear = [
+        f"{c.better} on {name} ({100 * c.difference:+.1f} points)"
+        for name, record in shown.items()
+        for c in record.comparisons
+        if c.metric == record.metric and (c.low > 0 or c.high < 0)
+    ]
+    best = [f"{_best(record)} on {name}" for name, record in shown.items()]
+    found = f"Beyond chance differ {', '.join(clear)}" if clear else "None differs from plain fine-tuning beyond chance"
     return (
-        "The same student and rows, only the soft term's temperature T and the weight of the labels vary. "
-        f"{found}; best by the mean: {', '.join(best)}. So the table gives no reason to leave what Hinton's paper "
-        "found for small students (T of 2.5 to 4): the default is T = 4, half the weight on the labels; who trusts "
-        "the teacher more than the labels sets `--objective.labels.weight 0`. Numbers have no temperature: there the "
-        "student learns the teacher's raw score."
+        "The same student and rows in each table, only the soft term's temperature T and the weight of the labels "
+        f"vary. {found}; best by the mean: {', '.join(best)}. {DEFAULTS}"
     )
+
+
+def _best(record: Record) -> str:
+    return max(record.arms[1:], key=lambda arm: arm.mean(record.metric)).name
