@@ -4,7 +4,7 @@ import json
 import signal
 
 import pytest
-from transformers import TrainerCallback
+from transformers import DebertaV2Config, DebertaV2ForSequenceClassification, TrainerCallback
 
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.core.record import Record
@@ -12,6 +12,7 @@ from limbeck.recipes.compare import compare
 from limbeck.recipes.compare_run import CompareRun, columns
 from limbeck.recipes.run import read_run
 from limbeck.students.shrink import Shrink
+from limbeck.teachers.live import LiveTeacher
 from running import limbeck, start, stop
 from tiny import make_classifier, make_rows, make_tokenizer
 
@@ -235,3 +236,37 @@ def test_a_large_budget_changes_nothing(taught, reviews, tmp_path):
     assert json.loads((tmp_path / "rich" / "budget.json").read_text()) == {"finetune": 1.0, "hinton": 1.0}
     for a, b in zip(rich.record.arms, free.record.arms, strict=True):
         assert [run.quality for run in a.runs] == [run.quality for run in b.runs]
+
+
+def test_texts_without_labels_are_compared_by_their_agreement(taught, tmp_path):
+    bare, out = tmp_path / "bare.csv", tmp_path / "run"
+    bare.write_text("text\n" + "".join(f"{row['text']}\n" for row in make_rows(150)))
+    how = ("--recipes", "hinton,logits", "--student.layers", 1, "--out", out)
+    said = limbeck("compare", "--teacher", taught, "--data", bare, *how, *KNOBS)
+    assert said.code == 0, said.err
+    assert {arm.name for arm in Record.load(out).arms if arm.runs[0].fidelity} == {"hinton", "logits"}
+    assert "the test rows carry no labels" in said.out
+    assert (out / "report.html").exists()
+
+
+def test_a_column_that_wants_more_than_the_teacher_shows_leaves_the_others(tmp_path):
+    sizes = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    teacher = DebertaV2ForSequenceClassification(
+        DebertaV2Config(**sizes, intermediate_size=32, id2label={0: "negative", 1: "positive"})
+    )
+    recipes, student = ["finetune", "hinton", "minilm"], Shrink(layers=1)
+    found = compare(teacher, make_rows(100), recipes, student, tokenizer=make_tokenizer(), out=tmp_path / "run", **FAST)
+    assert [failure.arm for failure in found.record.failed] == ["minilm"]
+    assert "cannot be recorded" in found.record.failed[0].reason
+    assert {"finetune", "hinton"} <= {arm.name for arm in found.record.arms}
+
+
+def test_who_learns_from_labels_alone_does_not_ask_a_teacher_that_is_at_hand(monkeypatch, tmp_path):
+    asked = []
+    answer = LiveTeacher.answer
+    monkeypatch.setattr(LiveTeacher, "answer", lambda self, batch: asked.append(1) or answer(self, batch))
+    rows, how = make_rows(100), dict(tokenizer=make_tokenizer(), teach={"live": True}, **FAST)
+    compare(make_classifier(), rows, "finetune", Shrink(layers=1), out=tmp_path / "alone", **how)
+    alone = len(asked)
+    compare(make_classifier(), rows, "hinton", Shrink(layers=1), out=tmp_path / "taught", baseline=False, **how)
+    assert len(asked) - alone > alone

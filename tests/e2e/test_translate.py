@@ -74,6 +74,8 @@ def test_translations_are_kept_with_their_sources(teacher, data, tmp_path):
     assert len({line["uid"] for line in lines}) == len(lines)
     assert len(lines) <= record.data.splits["train"].rows
     assert any("learnt from" in note for note in record.notes)
+    of_teacher = AutoModelForSeq2SeqLM.from_pretrained(teacher).num_parameters()
+    assert record.arm("teacher").size.parameters == of_teacher, "what is tied counts once"
 
 
 def test_recipes_compare_in_one_command(teacher, data, tmp_path):
@@ -85,6 +87,8 @@ def test_recipes_compare_in_one_command(teacher, data, tmp_path):
     assert {"teacher", "finetune", "word-kd", "seq-kd"} <= {arm.name for arm in record.arms}
     assert {c.than for c in record.comparisons if c.better in ("word-kd", "seq-kd")} == {"finetune"}
     assert len(record.arm("seq-kd").runs) == 2
+    of_teacher = AutoModelForSeq2SeqLM.from_pretrained(teacher).num_parameters()
+    assert record.arm("teacher").size.parameters == of_teacher
 
 
 def test_a_program_that_only_translates_can_teach(data, tmp_path):

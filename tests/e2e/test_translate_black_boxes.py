@@ -6,7 +6,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from limbeck.core.record import Record
 from limbeck.teachers import black_box
 from running import files, limbeck
 from tongues import write_pairs
@@ -73,6 +75,50 @@ def test_a_command_that_crashes_midway_goes_on_where_it_was(data, tmp_path):
     again = asked.read_text().splitlines()
     assert set(train_sources(data)) - set(kept) <= set(again)
     assert not set(kept) & set(again)
+    asked.write_text("")
+    said = limbeck(*job, "--resume")
+    assert said.code == 0, said.err
+    assert not asked.read_text(), "of a finished run nothing is asked again, the test set neither"
+
+
+def test_sources_alone_give_a_vocabulary_of_both_languages(data, tmp_path):
+    untranslated = tmp_path / "alone.en"
+    untranslated.write_text(data.read_text(encoding="utf-8"), encoding="utf-8")
+    untranslated.with_suffix(".de").write_text("\n" * ROWS, encoding="utf-8")
+    held_out = write_pairs(tmp_path / "held out", 40, seed=7)
+    command, out = program(tmp_path, "print(*map(translate, sources), sep='\\n')"), tmp_path / "run"
+    tests = ("--data.dev", held_out, "--data.test", held_out)
+    record = ends_well(*of_files(untranslated)[2:], *tests, "--translate.command", command, *NEW, "--out", out)
+    tokenizer = AutoTokenizer.from_pretrained(out / "student")
+    ids = tokenizer("großer hund schläft")["input_ids"]
+    assert tokenizer.unk_token_id not in ids
+    assert not any("label" in note for note in record.notes)
+
+
+def test_the_columns_of_a_comparison_may_have_shapes_of_their_own(data, tmp_path):
+    file, out = tmp_path / "compare.toml", tmp_path / "run"
+    file.write_text('recipes = "seq-kd"\n[each.wide]\nrecipe = "seq-kd"\n[each.wide.new]\nhidden = 32\n')
+    command = program(tmp_path, "print(*map(translate, sources), sep='\\n')")
+    brief = [word for word in BRIEF if word != "--no-baseline"]
+    said = limbeck("compare", file, *of_files(data), "--translate.command", command, *NEW, *brief, "--out", out)
+    assert said.code == 0, said.err
+    record = Record.load(out)
+    for arm in ("seq-kd", "wide"):
+        built = AutoModelForSeq2SeqLM.from_pretrained(out / "arms" / f"{arm}-seed0" / "model")
+        assert record.arm(arm).shape.hidden == built.config.d_model
+        assert record.arm(arm).size.parameters == built.num_parameters()
+    assert {("seq-kd", "plain-seq-kd"), ("wide", "plain-wide")} <= {(c.better, c.than) for c in record.comparisons}
+
+
+def test_rows_without_a_target_are_used_and_told_of_truly(data, tmp_path):
+    lines = data.with_suffix(".de").read_text(encoding="utf-8").splitlines()
+    lines[::2] = [""] * len(lines[::2])
+    data.with_suffix(".de").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = program(tmp_path, "print(*map(translate, sources), sep='\\n')")
+    record = ends_well(*of_files(data)[2:], "--translate.command", command, *NEW, "--out", tmp_path / "run")
+    rows = record.data.splits["train"].rows
+    assert any(f"{rows} of {rows} are learnt from" in note for note in record.notes)
+    assert not any("no label" in note or "no target" in note for note in record.notes)
 
 
 class Moody(BaseHTTPRequestHandler):
@@ -112,7 +158,7 @@ def test_a_separator_inside_a_line_reaches_a_program_as_one_line(data, tmp_path)
     ends_well(*of_files(data)[2:], "--translate.command", command, *NEW, "--out", out)
     kept = [
         json.loads(line)["written"][0][0]
-        for path in (out / "teacher-answers").rglob("*.jsonl")
+        for path in (out / "teacher-answers" / "translations").rglob("*.jsonl")
         for line in path.read_text(encoding="utf-8").splitlines()
     ]
     assert len(kept) == len({*train_sources(data)})

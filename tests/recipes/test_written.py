@@ -1,16 +1,23 @@
 """What students learn to write of what a teacher wrote."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from limbeck.core.errors import DataError
+from limbeck.core.errors import DataError, MismatchError
 from limbeck.data.parallel import Parallel
 from limbeck.recipes.fit import patient
+from limbeck.recipes.ground import writing_fingerprint
+from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import TrainRun
-from limbeck.recipes.written import Written
+from limbeck.recipes.written import Written, kept_translations
+from limbeck.students.fingerprint import fingerprint
+from limbeck.students.open_translator import open_translator
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translations import Translations
 from limbeck.teachers.translators import Hypothesis, Translator
+from untaught import make_teacher
 
 ROWS = Parallel(
     ["<2de> ein kleines haus", "<2de> der rote hund", "<2de> zwei alte bäume"],
@@ -67,3 +74,19 @@ def test_a_translator_from_nothing_has_more_epochs_unless_told():
     assert patient(TrainRun(train={"batch_size": 8})).train.epochs == 20
     assert patient(TrainRun(train={"batch_size": 8})).train.batch_size == 8
     assert patient(TrainRun(train={"epochs": 2.0})).train.epochs == 2
+
+
+def test_translations_of_a_teacher_that_writes_otherwise_now_are_not_taken(tmp_path):
+    """The weights are the same; a first word is forced, as a language code is."""
+    teacher = Model(*open_translator(make_teacher(tmp_path / "teacher", ROWS.sources)))
+
+    def kept() -> Translations:
+        prints = {"teacher": fingerprint(teacher.network), "writing": writing_fingerprint(teacher)}
+        ground = SimpleNamespace(fingerprints=prints)
+        return kept_translations(ground, TranslateSettings(), Known(), 2, tmp_path / "kept")
+
+    kept().complete(ROWS.sources, ROWS.uids, Known(), 2, 2)
+    assert len(kept()) == 3
+    teacher.network.generation_config.forced_bos_token_id = 20
+    with pytest.raises(MismatchError, match="writing"):
+        kept()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from limbeck.core.errors import KnobError
+from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.progress import Watcher
 from limbeck.core.tap import install
 from limbeck.core.teacher import NoTeacher, Teacher
@@ -22,11 +22,14 @@ from limbeck.recipes.cell import Answers
 from limbeck.recipes.job import ASKING
 from limbeck.recipes.phases import Phase
 from limbeck.recipes.prepare import Material
+from limbeck.recipes.unteachable import Unteachable
 from limbeck.students.open import shape_of
 from limbeck.teachers.cache import KEEPABLE, Cache, estimate
 from limbeck.teachers.live import LiveTeacher
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from limbeck.recipes.student import Student
 
 WORTH_SAYING = 20_000_000  # bytes
@@ -47,9 +50,11 @@ class Asked:
         return not isinstance(self.asked_again, NoTeacher)
 
     def teacher(self, phase: Phase) -> Teacher:
+        if not phase.of_teacher.want:
+            return NoTeacher()
         if self.kept is None or not _keepable(phase):
             return self.asked_again
-        return self.kept.teacher(phase.of_teacher | Ask()) if phase.of_teacher.want else NoTeacher()
+        return self.kept.teacher(phase.of_teacher | Ask())
 
 
 def ask(material: Material, students: Sequence[Student], place: Path, watcher: Watcher) -> Asked:
@@ -60,7 +65,7 @@ def ask(material: Material, students: Sequence[Student], place: Path, watcher: W
     network, notes = material.teacher.network, []
     again: Teacher = NoTeacher()
     if needed.want:
-        again = LiveTeacher(install(network) if needed.want & OF_HEADS else network, needed | Ask())
+        again = LiveTeacher(_tapped(network, students) if needed.want & OF_HEADS else network, needed | Ask())
     if always:
         watcher.at(ASKING, 1.0)
         beside = LiveTeacher(network)
@@ -71,6 +76,15 @@ def ask(material: Material, students: Sequence[Student], place: Path, watcher: W
     kept = _fill(material, students, _all([phase.of_teacher for phase in phases if _keepable(phase)]), place, watcher)
     said = kept.teacher(Ask())
     return Asked(_of_test(material, said), said, kept, again, notes)
+
+
+def _tapped(network: PreTrainedModel, students: Sequence[Student]) -> PreTrainedModel:
+    """With its attention laid open, or those who ask for it are refused."""
+    try:
+        return install(network)
+    except ModelError as error:
+        curious = [one for one in students if any(phase.of_teacher.want & OF_HEADS for phase in one.plan.phases)]
+        raise Unteachable(curious, error) from None
 
 
 def _of_test(material: Material, teacher: Teacher) -> Answers:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from limbeck.core.errors import KnobError
+from limbeck.core.errors import DataError, KnobError
 from limbeck.core.progress import Watcher
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
@@ -23,8 +23,9 @@ from limbeck.recipes.phases import Phase
 from limbeck.recipes.run import Run
 from limbeck.recipes.sequence_exam import SequenceExam
 from limbeck.recipes.several import Guided
+from limbeck.recipes.unteachable import Unteachable
 from limbeck.recipes.writer import GOLD, Writer
-from limbeck.recipes.written import Written, gold_targets, translated
+from limbeck.recipes.written import Written, gold_targets, kept_translations, translated
 from limbeck.students.fingerprint import tokenizer_fingerprint
 from limbeck.students.open_translator import decoder_start
 from limbeck.teachers.keep import keep
@@ -32,6 +33,7 @@ from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.store import About, Store, StoreTeacher
 from limbeck.teachers.switch import Owners, Switch
 from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.teachers.translations import Recalled
 
 TRANSLATING, TESTED = 0.6, 0.75  # shares of the asking that are done after each part
 LIVE = Ask(Want.LOGITS | Want.TOP | Want.DRAWN)  # what a model at hand shows of words
@@ -42,7 +44,7 @@ class AskedPairs:
     ground: Ground
     test: Answers
     test_texts: Sequence[str]
-    sequences: Mapping[tuple[str, str], Sequences]  # tokenizer, targets → training rows
+    sequences: Mapping[tuple[str, str], Sequences]  # tokens, targets → training rows
     kept: Teacher = field(default_factory=NoTeacher)  # its words, from disk
     present: Teacher = field(default_factory=NoTeacher)  # itself
     notes: Sequence[str] = ()
@@ -79,7 +81,7 @@ def ask_pairs(ground: Ground, writers: Sequence[Writer], place: Path, watcher: W
         notes.append(note)
     sequences, said = _sequences(ground, writers, written)
     watcher.at(ASKING, TRANSLATING)
-    test, texts = _tested(ground, run)
+    test, texts = _tested(ground, run, place / "tested")
     watcher.at(ASKING, TESTED)
     for note in dict.fromkeys([*notes, *said]):
         watcher.say(note)
@@ -107,7 +109,8 @@ def _check_alike(writers: Sequence[Writer]) -> None:
 
 
 def _name(writer: Writer) -> str:
-    return tokenizer_fingerprint(writer.tokenizer)
+    """The same for writers whose rows are the same tokens."""
+    return f"{tokenizer_fingerprint(writer.tokenizer)} from {writer.exam.start}"
 
 
 def _sequences(
@@ -118,10 +121,13 @@ def _sequences(
     notes: list[str] = []
     train = ground.corpus.train
     for writer in writers:
-        for targets in sorted({GOLD, *(phase.targets for phase in writer.plan.phases)}):
+        for targets in sorted(writer.learns):
             if (_name(writer), targets) in found:
                 continue
-            rows, texts, note = gold_targets(train) if targets == GOLD or not written else written.targets(targets)
+            try:
+                rows, texts, note = gold_targets(train) if targets == GOLD or not written else written.targets(targets)
+            except DataError as error:
+                raise Unteachable([one for one in writers if targets in one.learns], error) from None
             sources = [train.sources[row] for row in rows]
             exam = writer.exam
             encoded = encode_sequences(sources, texts, writer.tokenizer, exam.start, exam.max_length)
@@ -132,12 +138,15 @@ def _sequences(
     return found, notes
 
 
-def _tested(ground: Ground, run: Run) -> tuple[Answers, list[str]]:
-    """The teacher in the exam its students will take."""
+def _tested(ground: Ground, run: Run, place: Path) -> tuple[Answers, list[str]]:
+    """The teacher in the exam its students will take; what a black box writes there is kept, for it may cost."""
     if ground.black_box is not None:
         owner = ground.teacher or ground.begin
         assert owner is not None
-        return _exam(ground, run, Guided("", owner, ground.corpus)).of_engine(ground.black_box, single=True)
+        test, kept = ground.corpus.test, kept_translations(ground, run.translate, ground.black_box, 1, place)
+        kept.complete(test.sources, test.uids, ground.black_box, 1, 1)
+        recalled = Recalled(ground.black_box.name, kept, test.sources, test.uids)
+        return _exam(ground, run, Guided("", owner, ground.corpus)).of_engine(recalled, single=True)
     exams = [_exam(ground, run, way) for way in ground.ways]
     taken = [exam.taken(way.teacher.network, teaches=True) for exam, way in zip(exams, ground.ways, strict=True)]
     rows = np.concatenate([answers.logits for answers, _ in taken])

@@ -22,11 +22,12 @@ from limbeck.recipes.compare_lanes import Lane, lanes
 from limbeck.recipes.compare_run import CompareRun, columns, spelled, write_compare
 from limbeck.recipes.folder import RECORD_FILE, agree, claimed
 from limbeck.recipes.given import AnyModel, Given, given
-from limbeck.recipes.job import ASKING, MEASURING, passed, timing_cost
+from limbeck.recipes.job import ASKING, MEASURING, answers_place, passed, release, timing_cost
 from limbeck.recipes.prepare import Model, check_recipe, serves
 from limbeck.recipes.run import Run, complete
 from limbeck.recipes.tell import settle
 from limbeck.recipes.tell_compare import Contest, tell_compare, timed_as
+from limbeck.recipes.unteachable import Unteachable
 from limbeck.recipes.ways import PAIRS, ROWS, Way
 from limbeck.report import Report
 from limbeck.students.shrink import Shrink
@@ -100,14 +101,14 @@ def _compare(
     run = spelled(run, whole | {name: student.run for name, student in students.items()})
     agree(folder, run, _prints(material, students), write_compare)
     watcher.plan(_stages(run, material, lanes(students)))
-    asked = way.ask(material, list(students.values()), Path(run.teach.cache or folder / "teacher-answers"), watcher)
+    asked, unfit = _ask(way, material, students, answers_place(run), watcher)
     field = lanes({name: student.taught(asked) for name, student in students.items()})
     if run.budget_minutes:
         field = within(field, run.budget_minutes, folder, watcher)
         watcher.plan(_stages(run, material, field))
     teacher_home = settle(material.teacher, folder / "teacher") if material.teacher else None
-    if material.teacher and material.teacher.where and not asked.live:
-        material.teacher.network.to("meta")  # all is asked: its memory goes to the students
+    if material.teacher and not asked.live:
+        release(material.teacher)
     outcomes, fallen = _train(field, folder / "arms", watcher, callbacks)
     contest = Contest(
         run,
@@ -118,7 +119,7 @@ def _compare(
         outcomes,
         asked.test,
         teacher_home,
-        [*failed, *fallen],
+        [*failed, *unfit, *fallen],
         folder,
         command,
     )
@@ -141,6 +142,25 @@ def _set_up(
     if not students:
         raise LimbeckError("; ".join(f"{each.arm}: {each.reason}" for each in failed), "no column is left to compare")
     return students, failed
+
+
+def _ask(way: Way, material: Any, students: dict[str, Any], place: Path, watcher: Watcher) -> tuple[Any, list[Failure]]:
+    """What the teacher says, to all whom it can teach; the others are taken out of `students`."""
+    failed: list[Failure] = []
+    while True:
+        try:
+            return way.ask(material, list(students.values()), place, watcher), failed
+        except Unteachable as error:
+            out = [name for name, student in students.items() if any(student is one for one in error.students)]
+            if len(out) == len(students):
+                raise
+            why = _reason(error)
+        for cell in (cell for lane in lanes(students) if lane.name in out for cell in lane.cells):
+            watcher.at(cell.title, 1.0)
+        for name in out:
+            del students[name]
+            failed.append(Failure(arm=name, reason=why))
+            watcher.say(f"{name} is left out: {why}")
 
 
 def _whole(column: Run, task: Task) -> Run:

@@ -17,7 +17,7 @@ from limbeck.recipes.asked import ask
 from limbeck.recipes.cell import Outcome, train_cell
 from limbeck.recipes.folder import agree, claimed
 from limbeck.recipes.given import AnyModel, Given, given
-from limbeck.recipes.job import ASKING, MEASURING, Result, finish, passed, timing_cost
+from limbeck.recipes.job import ASKING, MEASURING, Result, answers_place, finish, passed, release, timing_cost
 from limbeck.recipes.language import distill_words
 from limbeck.recipes.prepare import check_recipe, gather, prepare
 from limbeck.recipes.recipe import to_table
@@ -75,11 +75,11 @@ def _distill(
     agree(folder, student.ready.run, ready.fingerprints)
     watcher.say(student.start.origin)
     watcher.plan(_stages(student))
-    asked = ask(material, [student], Path(run.teach.cache or folder / "teacher-answers"), watcher)
+    asked = ask(material, [student], answers_place(run), watcher)
     student = student.taught(asked)
     teacher_home = settle(ready.teacher, folder / "teacher")
-    if ready.teacher.where and not asked.live:
-        ready.teacher.network.to("meta")  # all is asked: its memory goes to the student
+    if not asked.live:
+        release(ready.teacher)
     outcomes: dict[str, list[Outcome]] = {}
     for cell in student.cells():
         outcomes.setdefault(cell.arm, []).append(train_cell(cell, folder / "arms", watcher, callbacks))

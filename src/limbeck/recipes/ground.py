@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,9 +18,11 @@ from limbeck.core.task import Task
 from limbeck.data.parallel import ParallelCorpus, read_parallel
 from limbeck.data.subwords import train_subwords
 from limbeck.measure.written import sacrebleu_metrics
+from limbeck.recipes.job import ASKING, answers_place
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run
 from limbeck.recipes.several import Guided, mixed, open_directions
+from limbeck.recipes.written import translated
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.students.new_settings import NewSettings
 from limbeck.students.open_translator import new_translator, open_translator
@@ -27,7 +30,7 @@ from limbeck.students.vocabulary import own_words
 from limbeck.teachers.black_box import Command, Endpoint
 from limbeck.teachers.ct2 import import_engine
 from limbeck.teachers.translate_settings import TranslateSettings
-from limbeck.teachers.translators import Translator, check_widths
+from limbeck.teachers.translators import KEPT, Translator, check_widths, kept_settings
 from limbeck.train.trainer import check_loggers
 
 
@@ -100,12 +103,13 @@ def gather_pairs(run: Run, watcher: Watcher, *, data: object = None, teacher: Mo
         watcher.say(f"opening the teacher {run.teacher}")
         teacher = Model(*open_translator(run.teacher, trust_remote_code=run.trust_remote_code), where=run.teacher)
     corpus = read_parallel(run.data, run.pairs, data, watcher)
-    begin, notes = (None, []) if teacher else begun(run.new, corpus)
     prints = {"data": pairs_fingerprint(corpus)}
+    begin, notes = (None, []) if teacher else begun(run.new, corpus, written=_foreign(run, black_box, corpus, watcher))
     if teacher is not None:
         prints |= {
             "teacher": fingerprint(teacher.network),
             "tokenizer": tokenizer_fingerprint(teacher.tokenizer),
+            "writing": writing_fingerprint(teacher),
         }
     elif begin is not None:
         prints["tokenizer"] = tokenizer_fingerprint(begin.tokenizer)
@@ -119,7 +123,10 @@ def _of_several(run: Run, watcher: Watcher, data: object, teacher: Model | None)
         )
     directions = open_directions(run, watcher)
     first, corpus = directions[0].teacher, mixed(directions)
-    each = {f"teacher of {one.name}": fingerprint(one.teacher.network) for one in directions}
+    each = {
+        f"teacher of {one.name}": f"{fingerprint(one.teacher.network)} {writing_fingerprint(one.teacher)}"
+        for one in directions
+    }
     prints = {
         "data": pairs_fingerprint(corpus),
         "teacher": hashlib.blake2b(str(each).encode(), digest_size=8).hexdigest(),
@@ -153,13 +160,27 @@ def _black_box(run: Run) -> Translator | None:
     return Endpoint(run.translate.endpoint) if run.translate.endpoint else None
 
 
+def _foreign(run: Run, black_box: Translator | None, corpus: ParallelCorpus, watcher: Watcher) -> list[str]:
+    """What a black box makes of the sources where people gave no targets: else its language would have no letters."""
+    if black_box is None or corpus.train.targeted.all():
+        return []
+    ground = Ground(None, black_box, None, corpus, {})
+    share = lambda done: watcher.at(ASKING, done, "translating the training set")  # noqa: E731
+    found, _ = translated(ground, run, 1, answers_place(run) / "translations", share)
+    return found.best()
+
+
 def begun(
-    settings: NewSettings, corpus: ParallelCorpus, tags: Sequence[str] = (), prefix: str = ""
+    settings: NewSettings,
+    corpus: ParallelCorpus,
+    tags: Sequence[str] = (),
+    prefix: str = "",
+    written: Sequence[str] = (),
 ) -> tuple[Model, list[str]]:
-    """A translator of the settings' shape with a vocabulary of tags, and of both sides of the training text but for
-    a prefix of every source."""
+    """A translator of the settings' shape with a vocabulary of tags, of both sides of the training text but for
+    a prefix of every source, and of what else is `written`."""
     train = corpus.train
-    texts = [*(source.removeprefix(prefix) for source in train.sources), *filter(None, train.targets)]
+    texts = [*(source.removeprefix(prefix) for source in train.sources), *filter(None, train.targets), *written]
     pieces = train_subwords(texts, settings.vocabulary, settings.pieces, tags)
     pieces.model_max_length = settings.positions
     notes = []
@@ -167,6 +188,16 @@ def begun(
         notes.append(f"The text gives {len(pieces):,} pieces of words, not {settings.vocabulary:,}.")
     with torch.random.fork_rng(devices=[]):  # its weights are drawn anew for every seed
         return Model(new_translator(settings, pieces), pieces), notes
+
+
+def writing_fingerprint(teacher: Model) -> str:
+    """What decides, beside the weights, what a translator writes: how it reads, the languages, forced and banned
+    words."""
+    settings, tokenizer = kept_settings(teacher.network), teacher.tokenizer
+    parts = {name: getattr(settings, name) for name in KEPT}
+    parts |= {name: getattr(tokenizer, name, None) for name in ("src_lang", "tgt_lang")}
+    said = json.dumps([tokenizer_fingerprint(tokenizer), parts], sort_keys=True)
+    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
 
 
 def pairs_fingerprint(corpus: ParallelCorpus) -> str:

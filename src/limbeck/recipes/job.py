@@ -61,6 +61,18 @@ def start_shrunk(shape: Shrink, teacher: Model, pairs: bool = False) -> Start:
     return Start(network, inheritance.sentence(), partial(again, network, inheritance.fresh))
 
 
+def answers_place(run: Run) -> Path:
+    """Where the teacher's answers are kept."""
+    return Path(run.teach.cache or Path(run.out) / "teacher-answers")
+
+
+def release(teacher: Model) -> None:
+    """All is asked: the memory of its weights goes to the students. Shapes stay, and what was tied stays tied."""
+    if teacher.where:
+        teacher.network.to("meta")
+        teacher.network.tie_weights()
+
+
 def cells(
     run: Run,
     start: Start,

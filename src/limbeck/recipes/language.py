@@ -28,6 +28,7 @@ from limbeck.recipes.job import (
     MEASURING,
     Result,
     Start,
+    answers_place,
     cells,
     finish,
     passed,
@@ -210,7 +211,7 @@ def _store(
     run: Run, folder: Path, objective: Objective, prints: dict[str, str], vocabulary: int, writable: bool
 ) -> Store:
     """The answers kept so far, checked against what is asked; made anew where there are none."""
-    place = Path(run.teach.cache or folder / "teacher-answers")
+    place = answers_place(run)
     if (place / "index.json").exists() or not writable:
         store = open_store(place, write=writable)
         check_kept(store, prints, vocabulary, wants(objective))

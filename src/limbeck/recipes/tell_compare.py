@@ -234,7 +234,8 @@ def _notes(found: Contest) -> list[str]:
         got = "; ".join(f"{_title(found, lane)} {lane.epochs:.3g} of {_asked_epochs(lane):.3g}" for lane in found.done)
         notes.append(f"A budget of {found.budget:g} min was shared out. Epochs trained: {got}.")
     notes += [note for lane in found.done if (note := _dearer(found, lane))]
-    return [*notes, *label_notes(found.material.card)]
+    labels = [] if found.material.task.of_sequences else label_notes(found.material.card)
+    return [*notes, *labels]
 
 
 def _asked_epochs(lane: Lane) -> float:

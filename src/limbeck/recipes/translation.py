@@ -15,7 +15,7 @@ from limbeck.recipes.compare_lanes import lanes
 from limbeck.recipes.folder import agree
 from limbeck.recipes.given import Given
 from limbeck.recipes.ground import gather_pairs
-from limbeck.recipes.job import ASKING, MEASURING, Result, finish, passed, timing_cost
+from limbeck.recipes.job import ASKING, MEASURING, Result, answers_place, finish, passed, release, timing_cost
 from limbeck.recipes.prepare import check_recipe
 from limbeck.recipes.run import Run
 from limbeck.recipes.tell import settle
@@ -46,12 +46,11 @@ def distill_pairs(
             Stage(MEASURING, timing_cost(run.measure, models=4)),
         ]
     )
-    asked = ask_pairs(ground, [writer], Path(run.teach.cache or folder / "teacher-answers"), watcher)
+    asked = ask_pairs(ground, [writer], answers_place(run), watcher)
     writer = writer.taught(asked)
     home = settle(teacher, folder / "teacher") if teacher else None
     for way in ground.ways if not asked.live else ():
-        if way.teacher.where:
-            way.teacher.network.to("meta")  # all is asked: its memory goes to the student
+        release(way.teacher)
     outcomes: dict[str, list[Outcome]] = {}
     for cell in writer.cells():
         outcomes.setdefault(cell.arm, []).append(train_cell(cell, folder / "arms", watcher, callbacks))

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from limbeck.core.errors import KnobError, MismatchError
+import torch
+
+from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.objective import Objective, misfits, wants
 from limbeck.core.task import Task
 from limbeck.core.want import Want
@@ -57,14 +59,24 @@ class Writer:
         return (
             run.student.model_dump_json(),
             run.student_from,
+            run.new.model_dump_json(),
             run.train.model_dump_json(),
             str(without_teacher(self.plan.objective)),
         )
 
+    @property
+    def has_baseline(self) -> bool:
+        return self.run.baseline and not self.plain and bool(self.ground.corpus.train.targeted.any())
+
+    @property
+    def learns(self) -> set[str]:
+        """The kinds of targets, its baseline's among them."""
+        return {phase.targets for phase in self.plan.phases} | ({GOLD} if self.has_baseline else set())
+
     def cells(self) -> list[Cell]:
         """Each seed with the teacher and without: the same student, the rows that people wrote."""
         arms: list[tuple[str, str, Plan]] = [("distilled", "student with teacher", self.plan)]
-        if self.run.baseline and not self.plain and self.ground.corpus.train.targeted.any():
+        if self.has_baseline:
             alone = single(without_teacher(self.plan.objective), self.run.train, targets=GOLD)
             arms.insert(0, ("plain", "student without teacher", alone))
         return [
@@ -146,7 +158,9 @@ def _start(run: Run, ground: Ground, student: Model | None) -> tuple[Start, Any]
     begin = ground.begin
     assert begin is not None
     origin = "The student starts from nothing but its vocabulary."
-    return Start(begin.network, origin, lambda: new_translator(run.new, begin.tokenizer)), begin.tokenizer
+    with torch.random.fork_rng(devices=[]):  # only its shape is looked at
+        network = new_translator(run.new, begin.tokenizer)
+    return Start(network, origin, lambda: new_translator(run.new, begin.tokenizer)), begin.tokenizer
 
 
 def _vocabulary(ground: Ground, start: Start, tokenizer: Any) -> int:
@@ -164,6 +178,11 @@ def _check(run: Run, ground: Ground, start: Start, tokenizer: Any) -> None:
         needed |= wants(objective)
     targets = {run.translate.targets, *(stage.targets for stage in run.stages.values())}
     check_switch(run, every, needed, targets)
+    if targets & {GOLD, "closest"} and not ground.corpus.train.targeted.any():
+        raise DataError(
+            f"no training row has a target, and recipe {run.recipe!r} learns from given ones",
+            "use --recipe seq-kd, which learns what the teacher writes, or give targets with --target",
+        )
     if needed and ground.teacher is None:
         raise MismatchError(
             f"the objective wants the teacher's {needed}, but of a black box only its translations are known",

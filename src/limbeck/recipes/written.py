@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,12 +13,14 @@ from limbeck.core.errors import DataError
 from limbeck.data.filter_pairs import sound
 from limbeck.data.parallel import Parallel
 from limbeck.measure.closest import choose
-from limbeck.recipes.ground import Ground
 from limbeck.recipes.run import Run
 from limbeck.teachers.ct2 import SAMPLE, fastest
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translations import Translations
 from limbeck.teachers.translators import Hypothesis, Translator
+
+if TYPE_CHECKING:
+    from limbeck.recipes.ground import Ground
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,10 @@ class Written:
         bare = [self.train.sources[row].removeprefix(self.prefix) for row in rows]  # else a copy would not be seen
         return _sound(bare, rows, said, kind, self.settings)
 
+    def best(self) -> list[str]:
+        """Of every source."""
+        return [self._of(row)[0].text for row in range(len(self.train))]
+
     def _of(self, row: int) -> list[Hypothesis]:
         return self.kept.of(int(self.train.uids[row]), self.train.sources[row])
 
@@ -50,7 +57,8 @@ def gold_targets(train: Parallel) -> tuple[list[int], list[str], str]:
     """What people wrote."""
     rows = np.flatnonzero(train.targeted).tolist()
     left = len(train) - len(rows)
-    return rows, [train.targets[row] for row in rows], f"{left:,} rows without a target are not used." if left else ""
+    note = f"{left:,} rows have no target: learning from given targets does without them." if left else ""
+    return rows, [train.targets[row] for row in rows], note
 
 
 def _sound(
@@ -79,17 +87,26 @@ def translated(
     """Every training source translated, from what lies in `place` as far as it goes; and who did it."""
     settings, train = run.translate, ground.corpus.train
     translator, note = _translator(ground, settings, place)
-    about = {
-        "teacher": ground.fingerprints.get("teacher") or settings.command or settings.endpoint,
+    kept = kept_translations(ground, settings, translator, nbest, place)
+    alone = ground.black_box is not None
+    kept.complete(train.sources, train.uids, translator, 1 if alone else settings.beam, nbest, on_share)
+    return Written(settings, run.pairs.prefix, train, kept), note
+
+
+def kept_translations(
+    ground: Ground, settings: TranslateSettings, translator: Translator, nbest: int, place: Path
+) -> Translations:
+    """Of this teacher, with these knobs; of another one they are refused."""
+    about: dict[str, Any] = {
+        "teacher": settings.command or settings.endpoint,
+        **{name: ground.fingerprints[name] for name in ("teacher", "writing") if name in ground.fingerprints},
         "beam": settings.beam,
         "length_penalty": settings.length_penalty,
         "longest": settings.longest,
         "engine": translator.name,
+        "nbest": nbest,
     }
-    kept = Translations(place, {**about, "nbest": nbest})
-    alone = ground.black_box is not None
-    kept.complete(train.sources, train.uids, translator, 1 if alone else settings.beam, nbest, on_share)
-    return Written(settings, run.pairs.prefix, train, kept), note
+    return Translations(place, about)
 
 
 def _translator(ground: Ground, settings: TranslateSettings, place: Path) -> tuple[Translator, str]:
