@@ -89,6 +89,13 @@ def test_only_line_feeds_and_carriage_returns_end_a_line(tmp_path: Path) -> None
     assert corpus.train.targets == ["eins", "zwei"]
 
 
+def test_a_carriage_return_inside_a_line_moves_no_row(tmp_path: Path) -> None:
+    """As in crawled text: with as many in either file, the line counts agree."""
+    corpus = three(tmp_path, ("one\rbis\ntwo\nthree\nfour\n", "eins bis\nzwei\ndrei\r\r\nvier\rbis"))
+    assert corpus.train.sources == ["one bis", "two", "three", "four"]
+    assert corpus.train.targets == ["eins bis", "zwei", "drei", "vier bis"]
+
+
 def test_a_uid_is_of_the_source_as_the_model_reads_it(tmp_path: Path) -> None:
     rows = [{"source": " hello ", "target": "hallo"}, {"source": "hello", "target": "servus"}]
     splits = {"train": rows, "dev": rows, "test": rows}
@@ -199,6 +206,49 @@ def test_a_first_line_of_texts_is_a_row(tmp_path: Path) -> None:
     assert pairs_of(turned) == {(target, source) for source, target in ROWS}
     named = read_parallel(DataSettings(train=str(tmp_path / "train.tsv"), header="yes"), PairSettings())
     assert pairs_of(named) == set(ROWS[1:])
+
+
+@pytest.mark.parametrize(
+    ("first", "is_row", "said"),
+    [
+        ("Hello\tHallo", True, "row; if it names the columns, pass --data.header yes"),
+        ("Text\tDer Text", True, "row; if it names the columns, pass --data.header yes"),
+        ("translation\tÜbersetzung", True, "row; if it names the columns, pass --data.header yes"),
+        ("en\tde", False, ""),
+        ("Text\tSummary", False, ""),
+        ("question\tanswer", False, ""),
+        ("fr\tpt_BR", False, "names of columns; if it is a row, pass --data.header no"),
+        ("en\tnl", False, "names of columns; if it is a row, pass --data.header no"),
+    ],
+)
+def test_names_of_columns_are_known_or_asked_for(tmp_path: Path, first: str, is_row: bool, said: str) -> None:
+    file = tmp_path / "train.tsv"
+    file.write_text("\n".join([first, *("\t".join(row) for row in ROWS)]), encoding="utf-8")
+    read = DataSettings(train=str(file), dev=str(file), test=str(file))
+    source, target = first.split("\t")
+    corpus = read_parallel(read, PairSettings())
+    assert ((source, target) in pairs_of(corpus)) == is_row
+    notes = {note.partition("its first line is read as ")[2].removeprefix("a ") for note in corpus.card.notes}
+    assert notes - {""} == {said} - {""}
+    asked = read_parallel(read, PairSettings(source_column=target, target_column=source))
+    assert asked.card.columns == {"source": target, "target": source}
+    assert pairs_of(asked) == {(there, here) for here, there in ROWS}
+
+
+@pytest.mark.parametrize("first", ["Text\tDer Text\tCC", "fr\tnl\tid", "no\tne"])
+def test_columns_asked_for_by_number_have_no_names(tmp_path: Path, first: str) -> None:
+    file, texts = tmp_path / "train.tsv", first.split("\t")
+    file.write_text("\n".join([first, *("\t".join([*row, "0"][: len(texts)]) for row in ROWS)]), encoding="utf-8")
+    numbered = PairSettings(source_column="2", target_column="1")
+    assert (texts[1], texts[0]) in pairs_of(read_parallel(DataSettings(train=str(file)), numbered))
+
+
+def test_the_names_of_train_are_names_elsewhere_too(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text("\n".join(json.dumps({"here": s, "there": t}) for s, t in ROWS))
+    (tmp_path / "dev.tsv").write_text("there\there\nZiel\tsource\n")
+    dev = str(tmp_path / "dev.tsv")
+    corpus = read_parallel(DataSettings(train=str(tmp_path / "train.jsonl"), dev=dev, test=dev), PairSettings())
+    assert (corpus.dev.sources, corpus.dev.targets) == (["source"], ["Ziel"])
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import sys
 import pytest
 from transformers import BartConfig, BartForSequenceClassification
 
+from limbeck.core.record import Record
 from running import files, limbeck
 from tongues import sentences, translate, write_pairs
-from untaught import NEW, append, ends_well, make_teacher, of_files, told, train_sources
+from untaught import BRIEF, NEW, append, ends_well, make_teacher, of_files, told, train_sources
 
 ROWS = 120
 
@@ -267,6 +268,26 @@ def test_a_read_only_folder(teacher, data, tmp_path, verb):
         subprocess.run(["umount", "-l", place], check=True)
     assert f"cannot write {place / 'run'}: the file system is read-only" in problem
     assert "--out" in remedy
+
+
+@pytest.mark.parametrize("recipe", ["word-kd", "seq-inter", "finetune"])
+def test_no_targets_for_who_learns_from_them(refused, data, recipe):
+    data.with_suffix(".de").write_text("\n" * ROWS)
+    held_out = write_pairs(data.parent / "held out", 40, seed=7)
+    problem, remedy = refused("--recipe", recipe, "--data.dev", held_out, "--data.test", held_out)
+    assert "no training row has a target" in problem
+    assert recipe in problem
+    assert "seq-kd" in remedy
+
+
+def test_a_column_without_a_sound_translation_leaves_the_others(teacher, data, tmp_path):
+    job = ("compare", "--recipes", "finetune,seq-kd", "--teacher", teacher, *of_files(data), "--translate.longest", 1)
+    said = limbeck(*job, *BRIEF, "--out", tmp_path / "run")
+    assert said.code == 0, said.err
+    record = Record.load(tmp_path / "run")
+    assert [failure.arm for failure in record.failed] == ["seq-kd"]
+    assert "none of the teacher's translations can be learnt from" in record.failed[0].reason
+    assert {"teacher", "finetune"} <= {arm.name for arm in record.arms}
 
 
 # What is odd and yet no mistake.

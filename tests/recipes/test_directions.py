@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from limbeck.core.errors import DataError, KnobError
+from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.progress import Silent
 from limbeck.core.task import Task
 from limbeck.data.pair_settings import PairSettings
 from limbeck.data.parallel import read_parallel
 from limbeck.data.settings import DataSettings
+from limbeck.data.subwords import train_subwords
 from limbeck.recipes import several
 from limbeck.recipes.directions import language_of, prefix_of, tag_of
 from limbeck.recipes.ground import Ground
@@ -54,6 +55,15 @@ def test_a_tag_names_the_language_that_is_written():
             language_of(slip)
     with pytest.raises(KnobError, match="a language cannot be called"):
         tag_of("de,en")
+
+
+def test_a_tag_that_is_spelt_is_no_tag():
+    """Text with such characters teaches the vocabulary every one of them."""
+    pieces = train_subwords(["a < b > c 2 d e f r"] * 3, 40, tags=["<2de>"])
+    assert pieces.unk_token_id not in pieces("<2fr>")["input_ids"]
+    several.check_tag(pieces, "de", "the teacher")
+    with pytest.raises(MismatchError, match="the vocabulary of the teacher has no token <2fr>"):
+        several.check_tag(pieces, "fr", "the teacher")
 
 
 def test_rows_are_mixed_direction_after_direction(corpora):

@@ -28,6 +28,7 @@ TARGETS = (
 Columns = tuple[str, str]  # the names of source and target
 _KNOBS = "--pairs.source-column and --pairs.target-column"
 _NAME = re.compile(r"[A-Za-z]([\w.-]{0,30}\w)?", re.ASCII)
+_LANGUAGE = re.compile(r"[a-z]{2}([_-][A-Za-z]{2,4})?")  # fr, pt-BR, zh_Hans
 
 
 @dataclass(frozen=True)
@@ -39,29 +40,50 @@ class Opposite:
 
 def opposite(table: Table, settings: DataSettings, pairs: PairSettings, follow: Columns | None = None) -> Opposite:
     """The two columns that count. A further split may `follow` train and yet name its columns differently."""
-    table, notes = _with_first_line(table, settings, pairs)
+    table, notes = _with_first_line(table, settings, pairs, follow)
     table, inside = _unfolded(table)
     names = follow if follow and set(follow) <= table.columns.keys() else _choose(table, pairs, inside)
     source, target = (_texts(table, name) for name in names)
     return Opposite(replace(table, columns={"source": source, "target": target}), names, notes)
 
 
-def _with_first_line(table: Table, settings: DataSettings, pairs: PairSettings) -> tuple[Table, tuple[str, ...]]:
-    """The first line of a CSV or TSV as a row again, and a note, if it reads like texts and not like names."""
+def _with_first_line(
+    table: Table, settings: DataSettings, pairs: PairSettings, follow: Columns | None
+) -> tuple[Table, tuple[str, ...]]:
+    """The first line of a CSV or TSV as a row again if it reads like texts; and a note where nobody said what it is."""
     names, asked = list(table.columns), [name for name in (pairs.source_column, pairs.target_column) if name]
     delimited = suffix_of(Path(table.source)) in (".csv", ".tsv", ".txt")
-    if settings.header != "auto" or not delimited or names[0] == "1" or _is_header(names, asked):
+    if settings.header != "auto" or not delimited or names[0] == "1" or _is_header(names, asked, follow):
         return table, ()
+    if not asked and _may_be_header(names):
+        note = f"{table.source}: its first line is read as names of columns; if it is a row, pass --data.header no"
+        return table, (note,)
     columns = {str(number): [name, *table.columns[name]] for number, name in enumerate(names, 1)}
     note = f"{table.source}: its first line is read as a row; if it names the columns, pass --data.header yes"
     return replace(table, columns=columns, lines=[1, *table.lines]), (note,)
 
 
-def _is_header(names: Sequence[str], asked: Sequence[str]) -> bool:
+def _is_header(names: Sequence[str], asked: Sequence[str], follow: Columns | None) -> bool:
+    """Whether a name was asked for, or both are those of train or known ones."""
     if asked:
         return not all(map(str.isdecimal, asked))
-    known = any(is_known(name) or _plain(name) in (*SOURCES, *TARGETS) for name in names)
-    return known or all(map(_NAME.fullmatch, names))
+    if follow and set(follow) <= set(names):
+        return True
+    plain = set(map(_plain, names))
+    both = not plain.isdisjoint(SOURCES) and not plain.isdisjoint(TARGETS)
+    return both or all(map(_is_known, names))
+
+
+def _may_be_header(names: Sequence[str]) -> bool:
+    """Of two columns, one known name is too little: the first texts may be single words. More columns need names in
+    any case, so a row taken for names is refused and not lost."""
+    if len(names) == 2:
+        return all(_is_known(name) or _LANGUAGE.fullmatch(name) for name in names)
+    return any(map(_is_known, names)) or all(map(_NAME.fullmatch, names))
+
+
+def _is_known(name: str) -> bool:
+    return is_known(name) or _plain(name) in (*SOURCES, *TARGETS)
 
 
 def _unfolded(table: Table) -> tuple[Table, tuple[str, ...]]:

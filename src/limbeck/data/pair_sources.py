@@ -93,7 +93,7 @@ def _two_files(source: Path, target: Path, settings: DataSettings) -> Opposite:
 
 
 def _lines(path: Path, settings: DataSettings) -> list[str]:
-    """Only line feeds and carriage returns end a line: other separators stand inside texts."""
+    """Only line feeds end a line, or carriage returns where there are none: other separators stand inside texts."""
     lines = read_text(path, settings).split("\n")
     return [line.strip() for line in (lines if lines[-1] else lines[:-1])]
 

@@ -59,11 +59,11 @@ def unused(files: dict[str, list[Path]]) -> list[str]:
 
 
 def read_text(path: Path, settings: DataSettings) -> str:
-    """The whole of a file, with one kind of line end."""
+    """The whole of a file, with one kind of line end. Where lines end otherwise, a carriage return is a space."""
     if not path.exists():
         raise missing(path)
-    text = decode(unzipped(path), str(path), settings.encoding)
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    text = decode(unzipped(path), str(path), settings.encoding).replace("\r\n", "\n")
+    return text.replace("\r", " " if "\n" in text else "\n")
 
 
 def rule_of(texts: Sequence[str]) -> Rule:

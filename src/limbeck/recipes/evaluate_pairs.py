@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from transformers import AutoTokenizer
 
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, Record, Sample, SeedResult
@@ -56,7 +55,7 @@ def evaluate_pairs(
         arms.append(arm)
         prints |= {role: mark} if mark else {}
         watcher.at(f"{EVALUATING} {where}", 1.0)
-    task = Task(kind="translate", vocabulary=0)
+    task = Task(kind="translate", watched=translate.metric)
     return record_of("eval", Path(model).name, command, task, corpus.card, arms).but(
         knobs={
             "model": model,
@@ -82,10 +81,10 @@ def _measured(
     """The model's arm, what it wrote, and its fingerprint, which only weights in transformers have."""
     said: Answers
     if is_ctranslate2(where):
-        tokenizer = AutoTokenizer.from_pretrained(where)
+        translator = Converted(where, **translate.model_dump(include={"length_penalty", "longest", "batch_tokens"}))
+        tokenizer = translator.tokenizer
         exam = _exam(corpus, tokenizer, 0, len(tokenizer), translate, settings.max_length)
-        penalty, longest = translate.length_penalty, translate.longest
-        said, texts = exam.of_engine(Converted(where, length_penalty=penalty, longest=longest))
+        said, texts = exam.of_engine(translator)
         title = f"{Path(where).name}, in CTranslate2"
         arm = Arm(name=role, title=title, role=role, runs=[_result(said)], size=converted_size(where))
         return arm, texts, ""

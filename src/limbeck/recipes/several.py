@@ -68,8 +68,9 @@ def _check_alone(run: Run) -> None:
 
 
 def check_tag(tokenizer: Any, language: str, where: str) -> None:
+    """Refuses a vocabulary that spells the tag, or does not know it."""
     ids = tokenizer(tag_of(language), add_special_tokens=False)["input_ids"]
-    if not ids or tokenizer.unk_token_id in ids:
+    if len(ids) != 1 or ids[0] == tokenizer.unk_token_id:
         raise MismatchError(
             f"the vocabulary of {where} has no token {tag_of(language)}",
             f"train it with all languages that are written, as in --tags {language},…",

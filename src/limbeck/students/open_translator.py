@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.students import reading
 from limbeck.students.folder import find_folder
+from limbeck.students.languages import settle_language
 from limbeck.students.new_settings import NewSettings
 from limbeck.students.vocabulary import own_words
 
@@ -30,7 +31,7 @@ def open_translator(
     _check_purpose(where, config)
     if lost := sorted(missing | misshapen):
         raise reading.incomplete(where, lost)
-    decoder_start(model)
+    settle_language(where, model, tokenizer, decoder_start(model))
     own_words(model, tokenizer)
     hold_pad(model)
     return model, tokenizer

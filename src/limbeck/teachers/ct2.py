@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from limbeck.core.count import count_parameters
-from limbeck.core.errors import KnobError, LimbeckError, ModelError
+from limbeck.core.errors import LimbeckError, ModelError
 from limbeck.core.files import explained, write_text
+from limbeck.teachers.ct2_folder import FACTS, facts_of, found_facts, import_engine, read_tokenizer
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translators import (
     EMPTY,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Precision = Literal["int8", "float32"]
-FACTS = "limbeck.json"
 SAMPLE = 24  # sources on which engines are compared before one is trusted
 ONE_OTHER_IN = 12  # float32 rounding turns a near tie now and then; more than this is another model
 
@@ -73,12 +73,9 @@ class Converted(Translator):
     ) -> None:
         engine = import_engine()
         import torch
-        from transformers import AutoTokenizer
 
-        facts = _facts(Path(folder))
-        if facts is None:
-            raise ModelError(f"{folder} was not converted here: it has no {FACTS}", "convert the model's folder again")
-        self.tokenizer = AutoTokenizer.from_pretrained(folder) if tokenizer is None else tokenizer
+        facts = facts_of(folder)
+        self.tokenizer = read_tokenizer(folder) if tokenizer is None else tokenizer
         self.length_penalty, self.longest, self.batch_tokens = length_penalty, longest, batch_tokens
         self.reads: int = facts["reads"]
         self.end: str = facts["end"]
@@ -130,8 +127,10 @@ class Converted(Translator):
         ]
 
 
-def convert(folder: Path | str, out: Path | str, precision: Precision = "int8") -> Path:
-    """A save_pretrained folder as a CTranslate2 folder: whole, or not there."""
+def convert(folder: Path | str, out: Path | str, precision: Precision = "int8", first_token: int | None = None) -> Path:
+    """A save_pretrained folder as a CTranslate2 folder: whole, or not there.
+
+    A `first_token` begins every translation, also where the folder's own settings do not say it."""
     import_engine()
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -144,7 +143,9 @@ def convert(folder: Path | str, out: Path | str, precision: Precision = "int8") 
             raise ModelError(
                 f"{folder} is not a translator's folder: {reason}", "give a save_pretrained folder"
             ) from None
-    facts = _facts_of(model, tokenizer, precision)
+    if first_token is not None:
+        model.generation_config.forced_bos_token_id = first_token
+    facts = _noted(model, tokenizer, precision)
     specification = _specification(model, tokenizer, folder)
     specification.optimize(quantization=precision)
     with _folder_in_place(Path(out)) as part:
@@ -189,7 +190,9 @@ def fastest(
 def _compare_greedy(slow: Generating, fast: Converted, source: Path, sample: list[str], knobs: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as place:
         if fast.name != "ctranslate2 float32":
-            fast = Converted(convert(source, Path(place) / "float32", "float32"), slow.tokenizer, **knobs)
+            first_token = kept_settings(slow.model).forced_bos_token_id
+            exact = convert(source, Path(place) / "float32", "float32", first_token)
+            fast = Converted(exact, slow.tokenizer, **knobs)
         pairs = zip(slow.translate(sample), fast.translate(sample), strict=True)
         same = sum(_agree(ours[0], theirs[0]) for ours, theirs in pairs)
     if (len(sample) - same) * ONE_OTHER_IN > len(sample):
@@ -214,7 +217,9 @@ def _converted(
 ) -> Path:
     """The conversion in `home`, made anew where it is missing or of other weights or settings."""
     out = home / f"ct2-{precision}"
-    return out if _facts(out) == _facts_of(model, tokenizer, precision) else convert(source, out, precision)
+    if found_facts(out) == _noted(model, tokenizer, precision):
+        return out
+    return convert(source, out, precision, kept_settings(model).forced_bos_token_id)
 
 
 @contextmanager
@@ -302,7 +307,7 @@ def _end(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str | No
     return tokenizer.convert_ids_to_tokens(end) if isinstance(end, int) else tokenizer.eos_token
 
 
-def _facts_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precision: Precision) -> dict[str, Any]:
+def _noted(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precision: Precision) -> dict[str, Any]:
     settings = kept_settings(model)
     forced, banned = settings.forced_bos_token_id, settings.bad_words_ids or []
     if _starts_from_zero(model, tokenizer):  # its loader leaves <pad> out of the vocabulary
@@ -319,15 +324,6 @@ def _facts_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precis
     }
 
 
-def _facts(folder: Path) -> dict[str, Any] | None:
-    """What `convert` wrote about the folder; None if it did not make it."""
-    try:
-        facts: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return facts
-
-
 def _digest(model: PreTrainedModel) -> str:
     import torch
 
@@ -336,13 +332,6 @@ def _digest(model: PreTrainedModel) -> str:
         digest.update(name.encode())
         digest.update(tensor.detach().float().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
-
-
-def import_engine() -> Any:
-    try:
-        return import_module("ctranslate2")
-    except ImportError:
-        raise KnobError("CTranslate2 is not installed", "pip install 'limbeck[translate]'") from None
 
 
 @contextmanager
