@@ -1,11 +1,22 @@
 """Time is shared fairly."""
 
+import json
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import TrainerCallback
 
-from limbeck.recipes.compare_budget import Stopwatch, _shorter, shares
+from limbeck.core.progress import Silent
+from limbeck.recipes.cell import train_cell
+from limbeck.recipes.compare_budget import Stopwatch, _shorter, shares, within
+from limbeck.recipes.compare_lanes import lanes
+from limbeck.recipes.compare_run import CompareRun, columns
+from limbeck.recipes.prepare import Model, gather, prepare
+from limbeck.recipes.student import set_up
 from limbeck.train.schedule import Schedule
+from tiny import make_classifier, make_rows, make_tokenizer
 
 
 @pytest.mark.parametrize(
@@ -45,3 +56,53 @@ def test_the_first_steps_do_not_count():
     watch = Stopwatch(phases=2)
     watch.marks = [[0.0, 9.0, 10.0, 11.0, 12.0], [0.0, 5.0]]
     assert watch.seconds_per_step() == [1.0, 5.0]
+
+
+@pytest.fixture(scope="module")
+def field():
+    """Two lanes that need no teacher, the first of two phases."""
+    warm = {"warm": {"epochs": 1.0, "objective": {"labels": {}}}}
+    each = {"staged": {"recipe": "finetune", "stages": warm}, "short": {"recipe": "finetune"}}
+    run = CompareRun(recipes="", each=each, train={"epochs": 2.0, "batch_size": 16})
+    teacher = Model(make_classifier(layers=2), make_tokenizer())
+    material = gather(run, Silent(), data=make_rows(120), teacher=teacher)
+    return lanes({name: set_up(prepare(column, material, Silent())) for name, column in columns(run).items()})
+
+
+def settled(folder):
+    return json.loads((folder / "budget.json").read_text())
+
+
+class Kill(TrainerCallback):
+    """Ends the second phase when it begins, and leaves all as it is."""
+
+    def on_train_begin(self, args, state, control, **_):
+        if args.output_dir.endswith("checkpoints"):
+            raise KeyboardInterrupt
+
+
+def test_killed_while_it_is_timed_a_run_keeps_its_budget(field, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train_cell(field[0].cells[0], tmp_path / "timing", Silent(), [Kill()])
+    assert (tmp_path / "timing" / "staged-seed0" / "stage-warm" / "done.json").exists()
+    (found,) = within(field[:1], 1e-6, tmp_path, Silent())
+    assert settled(tmp_path) == {"staged": 0.0}
+    assert not (tmp_path / "timing").exists()
+    assert found.epochs == pytest.approx(2 / 7)  # a step of seven for each phase
+
+
+def test_a_column_that_comes_later_has_its_part_and_changes_no_other(field, tmp_path):
+    within(field[:1], 10_000, tmp_path, Silent())
+    assert settled(tmp_path) == {"staged": 1.0}
+    found = within(field, 1e-6, tmp_path, Silent())
+    assert settled(tmp_path) == {"staged": 1.0, "short": 0.0}
+    assert [lane.epochs for lane in found] == pytest.approx([3.0, 1 / 7])
+
+
+def test_a_column_that_cannot_be_timed_is_not_free_of_the_budget(field, tmp_path):
+    def broken():
+        raise RuntimeError
+
+    failing = replace(field[1], cells=tuple(replace(cell, build=broken) for cell in field[1].cells))
+    within([field[0], failing], 1e-6, tmp_path, Silent())
+    assert settled(tmp_path) == {"staged": 0.0, "short": 0.0}

@@ -1,8 +1,11 @@
 """The folder of a run: one at a time, never over another's."""
 
+import json
+
 import pytest
 
 from limbeck.core.errors import LimbeckError, MismatchError
+from limbeck.recipes.compare_run import CompareRun, write_compare
 from limbeck.recipes.folder import agree, claimed, put
 from limbeck.recipes.run import Run, read_run
 
@@ -57,6 +60,64 @@ def test_a_run_is_written_down_once_and_compared_after(tmp_path):
         agree(tmp_path, run.but(seeds=3), PRINTS)
     with pytest.raises(MismatchError, match="its data changed"):
         agree(tmp_path, run, {**PRINTS, "data": "e"})
+
+
+def test_what_was_not_read_before_is_a_change(tmp_path):
+    agree(tmp_path, Run(), PRINTS)
+    with pytest.raises(MismatchError, match="its student changed"):
+        agree(tmp_path, Run(), {**PRINTS, "student": "s"})
+
+
+def column(learning_rate=0.0, pool="auto", **train):
+    knobs = {"epochs": 2.0, **({"learning_rate": learning_rate} if learning_rate else {}), **train}
+    stage = {"learning_rate": 0.0, "objective": {"patience": {"weight": 1.0, "pool": pool}}}
+    return CompareRun(
+        recipes="finetune,long", each={"long": {"recipe": "pkd-skip", "train": knobs, "stages": {"warm": stage}}}
+    )
+
+
+def read(folder):
+    return CompareRun(**read_run(folder / "run.toml"))
+
+
+def test_a_column_that_could_not_be_built_is_settled_when_it_can(tmp_path):
+    agree(tmp_path, column(), PRINTS, write_compare)
+    whole, more = column(1e-3, "cls"), {**PRINTS, "augmented of long": "a"}
+    agree(tmp_path, whole, more, write_compare)
+    assert read(tmp_path) == whole
+    assert json.loads((tmp_path / "fingerprints.json").read_text()) == more
+    agree(tmp_path, column(), PRINTS, write_compare)  # and once it cannot
+    assert read(tmp_path) == whole
+    with pytest.raises(MismatchError, match=r"learning_rate: 0.001 → 0.002"):
+        agree(tmp_path, column(2e-3, "cls"), more, write_compare)
+    with pytest.raises(MismatchError, match="pool: cls → mean"):
+        agree(tmp_path, column(1e-3, "mean"), more, write_compare)
+    with pytest.raises(MismatchError, match="its augmented of long changed"):
+        agree(tmp_path, whole, {**more, "augmented of long": "b"}, write_compare)
+
+
+def test_what_a_person_sets_is_not_left_open(tmp_path):
+    begun = column()
+    agree(tmp_path, begun, PRINTS, write_compare)
+    table = begun.each["long"]
+    rated = {"warm": {**table["stages"]["warm"], "learning_rate": 1e-3}}
+    for other in (
+        column(epochs=3.0),
+        begun.but(train={"learning_rate": 1e-3}),
+        begun.but(each={"long": {**table, "stages": rated}}),
+    ):
+        with pytest.raises(MismatchError, match="other knobs"):
+            agree(tmp_path, other, PRINTS, write_compare)
+    assert read(tmp_path) == begun
+
+
+@pytest.mark.parametrize("cell", ["long-seed0", "plain-long-seed2"])
+def test_of_a_column_that_was_trained_nothing_new_is_read(tmp_path, cell):
+    agree(tmp_path, column(1e-3, "cls"), PRINTS, write_compare)
+    (tmp_path / "arms" / cell).mkdir(parents=True)
+    with pytest.raises(MismatchError, match="its student of long changed"):
+        agree(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of long": "s"}, write_compare)
+    agree(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of other": "s"}, write_compare)
 
 
 def test_a_run_cut_off_before_it_was_written_down_starts_anew(tmp_path):

@@ -11,7 +11,7 @@ from limbeck.core.record import Shape
 from limbeck.core.task import Task
 from limbeck.core.want import Want
 from limbeck.recipes.phases import plan
-from limbeck.recipes.recipe import from_table
+from limbeck.recipes.recipe import from_table, to_table
 from limbeck.recipes.run import Run, complete, read_run, write_run
 from limbeck.students.shrink import Shrink
 from limbeck.train.focus import freeze_above, slow_below
@@ -99,6 +99,55 @@ def test_layer_by_layer_every_phase_has_one_layer():
     assert [phase.of_teacher.pooled for phase in found] == [(2,), (4,)]
     assert [phase.focus for phase in found] == [1, 2]
     assert [phase.schedule.epochs for phase in found] == [2, 2]
+
+
+def progressive(objective, layers=3):
+    stage = {"progressive": True, "epochs": 6, "objective": objective}
+    run = {"recipe": "hinton", "stages": {"transfer": stage}}
+    return planned(run, student=SMALL.but(layers=layers)).phases[:-1]
+
+
+@pytest.mark.parametrize(
+    ("layers", "pairs"), [("1:2,2:4", [(1, 2), (2, 4)]), ("skip", [(1, 2), (2, 3)]), ("3:1", [(3, 1)])]
+)
+def test_layer_by_layer_those_without_a_partner_have_no_phase(layers, pairs):
+    found = progressive({"mobilebert": {"layers": layers}})
+    assert [phase.name for phase in found] == [f"transfer-{layer}" for layer, _ in pairs]
+    assert [(phase.focus, phase.of_teacher.heads) for phase in found] == [(layer, (other,)) for layer, other in pairs]
+    assert sum(phase.schedule.epochs for phase in found) == pytest.approx(6)
+
+
+def test_layer_by_layer_a_term_is_there_for_the_layers_it_names():
+    terms = {"hinton": {}, "mobilebert": {"layers": "1:2"}, "patience": {"layers": "1:1,3:4"}}
+    found = progressive({**terms, "cka": {"weight": 0.0, "layers": "2:2"}})
+    assert [phase.focus for phase in found] == [1, 3]
+    assert [list(to_table(phase.objective)) for phase in found] == [list(terms), ["hinton", "patience"]]
+    assert [phase.of_teacher.pooled for phase in found] == [(1,), (4,)]
+    assert [phase.focus for phase in progressive({"hinton": {}})] == [1, 2, 3]
+
+
+def test_mobilebert_learns_some_of_its_layers_one_by_one():
+    result = limbeck.distill(
+        make_classifier(seed=5),
+        make_rows(120),
+        Shrink(layers=3),
+        tokenizer=make_tokenizer(),
+        baseline=False,
+        recipe="mobilebert",
+        stages={"transfer": {"epochs": 2, "objective": {"mobilebert": {"layers": "1:2,2:4"}}}},
+        **QUICK,
+    )
+    assert result.student.config.model_type == "mobilebert"
+    assert result.student.config.num_hidden_layers == 3
+    assert {"features", "soft"} <= {name for p in result.record.arm("distilled").runs[0].curve for name in p.terms}
+
+
+def test_a_student_of_another_family_than_was_said_is_refused():
+    with pytest.raises(KnobError, match=r"family 'albert', but .* is a bert\n.*--student.family same"):
+        planned({"recipe": "albert"})
+    assert planned({"recipe": "albert"}, student=SMALL.but(architecture="albert"))
+    assert planned({"recipe": "bilstm"}, student=SMALL.but(architecture="limbeck-bilstm"))
+    assert planned({"recipe": "albert", "student": {"family": "same"}})
 
 
 def test_one_layer_learns_those_below_slowly_those_above_not_at_all():

@@ -59,18 +59,26 @@ class Stopwatch(TrainerCallback):
 def within(field: Sequence[Lane], minutes: float, folder: Path, watcher: Watcher) -> list[Lane]:
     """The lanes with their epochs scaled to the budget. What was settled once holds when a run is resumed."""
     file = folder / FILE
-    if not file.exists():
-        watcher.say("timing the first steps of every column")
-        begun = time.perf_counter()
-        needs = {lane.name: seconds_needed(lane.cells[0], folder / "timing") for lane in field}
-        left = (60 * minutes - (time.perf_counter() - begun)) / len(field[0].cells)
-        found = shares(list(needs.values()), max(left, 0.0))
-        scales = {name: share / need if need else 1.0 for (name, need), share in zip(needs.items(), found, strict=True)}
+    scales = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if new := [lane for lane in field if lane.name not in scales]:
+        watcher.say(f"timing the first steps of {', '.join(lane.name for lane in new) if scales else 'every column'}")
+        # A column that was refused before finds the others settled: it gets its part of the budget, nothing of theirs.
+        scales |= _scales(new, 60 * minutes * len(new) / len(field), folder / "timing")
+        least = min(scales.values(), default=1.0)
+        scales |= {lane.name: least for lane in new if lane.name not in scales}  # it may train when tried again
         write_text(file, json.dumps(scales))
-    scales = json.loads(file.read_text(encoding="utf-8"))
-    return [
-        replace(lane, cells=tuple(scaled(cell, scales.get(lane.name, 1.0)) for cell in lane.cells)) for lane in field
-    ]
+    return [replace(lane, cells=tuple(scaled(cell, scales[lane.name]) for cell in lane.cells)) for lane in field]
+
+
+def _scales(field: Sequence[Lane], seconds: float, folder: Path) -> dict[str, float]:
+    """By how much the epochs of a lane are multiplied, so that all seeds and the timing itself take `seconds`.
+
+    One that fails while it is timed is left out."""
+    begun = time.perf_counter()
+    needs = {lane.name: seconds_needed(lane.cells[0], folder) for lane in field}
+    left = (seconds - (time.perf_counter() - begun)) / len(field[0].cells)
+    found = shares(list(needs.values()), max(left, 0.0))
+    return {name: share / need for (name, need), share in zip(needs.items(), found, strict=True) if need}
 
 
 def shares(needs: Sequence[float], budget: float) -> list[float]:
@@ -87,6 +95,7 @@ def seconds_needed(cell: Cell, folder: Path) -> float:
     """How long a cell would train, by its first steps; 0 where it cannot train at all."""
     watch = Stopwatch(len(cell.plan.phases))
     quiet = [replace(phase, schedule=phase.schedule.but(evals_per_epoch=1)) for phase in cell.plan.phases]
+    shutil.rmtree(folder, ignore_errors=True)  # of a run killed right here: what it trained would not be timed again
     try:
         # A cell that fails here fails again when its turn comes, and is told of then.
         with suppress(Exception):

@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import knob
@@ -55,6 +55,15 @@ class CompareRun(Run):
     each: dict[str, dict[str, Any]] = knob(
         {}, "knobs of single columns, in run files as [each.NAME]; a new name with a recipe is one more column"
     )
+
+    def settled_as(self, other: Self) -> Self:
+        """With what its columns leave open as the same columns of another have it.
+
+        A column is spelled out to the end only when its student is built: what could not be built stays open."""
+        top = self.model_dump(exclude={"each"})
+        return self.but(
+            each={name: _settled(table, other.each.get(name, {}), top) for name, table in self.each.items()}
+        )
 
 
 def columns(run: CompareRun) -> dict[str, Run]:
@@ -109,6 +118,21 @@ def _beyond(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]
         elif base[key] != value:
             both = isinstance(value, Mapping) and isinstance(base[key], Mapping)
             found[key] = _beyond(base[key], value) if both else value
+    return found
+
+
+def _settled(
+    table: Mapping[str, Any], other: Mapping[str, Any], base: Mapping[str, Any], room: str = ""
+) -> dict[str, Any]:
+    """`table`, which says in what a column differs from `base`, with the knobs it leaves open taken from `other`."""
+    found = dict(table)
+    for key, value in other.items():
+        own = table.get(key, base.get(key))
+        if isinstance(value, Mapping) and isinstance(own, Mapping):
+            inner = _settled(table.get(key, {}), value, base.get(key, {}), key)
+            found |= {key: inner} if inner or key in table else {}
+        elif (key, own) == ("pool", "auto") or (room, key, own) == ("train", "learning_rate", 0.0):
+            found[key] = value
     return found
 
 

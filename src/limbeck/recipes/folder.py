@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.core.files import explained, write_text
 from limbeck.core.knob import Settings
+from limbeck.recipes.compare_run import CompareRun
 from limbeck.recipes.run import differences, read_run, write_run
 
 RUN_FILE = "run.toml"
@@ -61,25 +62,46 @@ def claimed(out: Path | str, *, resume: bool) -> Iterator[Path]:
 
 
 def agree(folder: Path, run: S, fingerprints: Mapping[str, str], write: Callable[[S], str] = write_run) -> None:
-    """Writes down what the run is, or, where one was begun, checks that this is the same."""
+    """Writes down what the run is, or, where one was begun, checks that this is the same.
+
+    A column of a comparison that could not be built before is written down when it can."""
     file, prints = folder / RUN_FILE, folder / PRINTS_FILE
     if not file.exists():
         write_text(prints, json.dumps(fingerprints, indent=1) + "\n")
         write_text(file, write(run))
         return
-    changed = [line for line in differences(type(run)(**read_run(file)), run) if line.split(":")[0] not in _FREE]
+    begun = type(run)(**read_run(file))
+    then, now = _settled_as(begun, run), _settled_as(run, begun)
+    changed = [line for line in differences(then, now) if line.split(":")[0] not in _FREE]
     if changed:
         raise MismatchError(
             f"{folder} was started with other knobs ({'; '.join(changed[:4])})",
             "resume with the same ones, or choose another folder with --out",
         )
     before = json.loads(prints.read_text(encoding="utf-8")) if prints.exists() else fingerprints
-    other = [name for name in fingerprints if fingerprints[name] != before.get(name)]
+    new = {name for name in fingerprints.keys() - before.keys() if _untrained(folder, column=name.partition(" of ")[2])}
+    other = [name for name in fingerprints if name not in new and fingerprints[name] != before.get(name)]
     if other:
         raise MismatchError(
             f"since {folder} was started its {' and '.join(other)} changed",
             "put the files back as they were, or choose another folder with --out",
         )
+    if new:
+        write_text(prints, json.dumps({**before, **fingerprints}, indent=1) + "\n")
+    if then != begun:
+        write_text(file, write(now))
+
+
+def _settled_as(run: S, other: S) -> S:
+    if isinstance(run, CompareRun) and isinstance(other, CompareRun):
+        return run.settled_as(other)
+    return run
+
+
+def _untrained(folder: Path, column: str) -> bool:
+    """Neither with a teacher nor without: it was refused before, or never reached."""
+    begun = [path for name in (column, f"plain-{column}") for path in (folder / "arms").glob(f"{name}-seed*")]
+    return bool(column) and not begun
 
 
 def put(model: Path, place: Path, card: str = "") -> None:

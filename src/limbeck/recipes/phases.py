@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from limbeck.core.errors import MismatchError
+from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import Objective, asks, bridges, wants
 from limbeck.core.record import Shape
 from limbeck.core.teacher import NoTeacher, Teacher
@@ -84,6 +83,7 @@ def plan(run: Run, objective: Objective, student: Shape, teacher: Shape) -> Plan
     around = [phase for name, stage in run.stages.items() for phase in _phases(name, stage, run, student, teacher)]
     main = Phase(MAIN, objective, run.train, targets=run.translate.targets)
     phases = [*(p for p in around if not p.after), main, *(p for p in around if p.after)]
+    _check_family(run.student.family, student)
     _check_layers(phases, student)
     checked = tuple(
         replace(phase, of_student=of_student, of_teacher=of_teacher)
@@ -92,6 +92,19 @@ def plan(run: Run, objective: Objective, student: Shape, teacher: Shape) -> Plan
     )
     needed = {name: widths for p in phases for name, widths in bridges(p.objective, student, teacher).items()}
     return Plan(checked, needed)
+
+
+def is_family(architecture: str, family: str) -> bool:
+    return architecture == (BILSTM if family == "bilstm" else family)
+
+
+def _check_family(family: str, student: Shape) -> None:
+    """A model to start from may be another than the knobs, or a recipe's defaults, say."""
+    if family not in ("auto", "same") and not is_family(student.architecture, family):
+        raise KnobError(
+            f"the student is to be of family '{family}', but the model it starts from is a {student.architecture}",
+            f"take that model as it is with --student.family same, start from a {family}, or leave --student-from out",
+        )
 
 
 def _check_layers(phases: Sequence[Phase], student: Shape) -> None:
@@ -114,24 +127,27 @@ def _phases(name: str, stage: Stage, run: Run, student: Shape, teacher: Shape) -
     if not stage.progressive:
         targets = stage.targets or run.translate.targets
         return [Phase(name, from_table(stage.objective), schedule, after=stage.after, targets=targets)]
+    tables = _by_layer(stage.objective, student, teacher)
     return [
-        Phase(
-            f"{name}-{layer}",
-            from_table(_only(stage.objective, layer, student, teacher)),
-            schedule.but(epochs=schedule.epochs / student.layers),
-            focus=layer,
-        )
-        for layer in range(1, student.layers + 1)
+        Phase(f"{name}-{layer}", from_table(table), schedule.but(epochs=schedule.epochs / len(tables)), focus=layer)
+        for layer, table in tables.items()
     ]
 
 
-def _only(table: Table, layer: int, student: Shape, teacher: Shape) -> Table:
-    """The same terms, those that compare layers bound to one of them."""
-
-    def bound(entry: dict[str, Any]) -> dict[str, Any]:
-        if "layers" not in entry:
-            return entry
-        pairs = dict(layer_pairs(entry["layers"], student.layers, teacher.layers))
-        return {**entry, "layers": f"{layer}:{pairs[layer]}"}
-
-    return {term: bound(entry) for term, entry in table.items()}
+def _by_layer(table: Table, student: Shape, teacher: Shape) -> dict[int, Table]:
+    """The terms of each layer, those that compare layers bound to it. One that they all leave out has no phase."""
+    pairs = {
+        term: dict(layer_pairs(entry["layers"], student.layers, teacher.layers))
+        for term, entry in table.items()
+        if "layers" in entry and entry["weight"]
+    }
+    named = {layer for of_term in pairs.values() for layer in of_term}
+    found: dict[int, Table] = {}
+    for layer in sorted(named) or range(1, student.layers + 1):
+        bound = {term: {"layers": f"{layer}:{of_term[layer]}"} for term, of_term in pairs.items() if layer in of_term}
+        found[layer] = {
+            term: {**entry, **bound.get(term, {})}
+            for term, entry in table.items()
+            if term in bound or "layers" not in entry
+        }
+    return found

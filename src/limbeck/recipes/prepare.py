@@ -257,7 +257,13 @@ def _check_tokens(task: Task, needed: Want, run: Run) -> None:
             "student and teacher cut text into different tokens, so their places in it are not the same",
             "start from a model with the teacher's tokenizer, or leave out --student-from and shrink the teacher",
         )
-    if run.teach.live or needed & ~PER_TEXT:
+    if by_token := needed & ~PER_TEXT:
+        raise MismatchError(
+            f"the objective compares {by_token} token by token, but student and teacher cut text into different tokens",
+            "use --recipe logits, hinton or pkd-skip, which look at whole texts, or start from a model with the "
+            "teacher's tokenizer",
+        )
+    if run.teach.live:
         raise MismatchError(
             "student and teacher cut text into different tokens, so one batch cannot serve both",
             "leave --teach.live off: cached answers are per text and fit any tokenizer",

@@ -13,7 +13,7 @@ from limbeck.recipes.asked import Asked
 from limbeck.recipes.cell import Cell, TaughtExam
 from limbeck.recipes.finetune import without_teacher
 from limbeck.recipes.job import Start, cells, passed, start_from, start_shrunk
-from limbeck.recipes.phases import Plan, plan
+from limbeck.recipes.phases import Plan, is_family, plan
 from limbeck.recipes.prepare import Prepared
 from limbeck.recipes.recipe import to_table
 from limbeck.recipes.run import Run
@@ -96,8 +96,11 @@ def _start(ready: Prepared) -> Start:
     if given is None:
         return start_shrunk(shape, ready.teacher, pairs)
     reopened = partial(ready.material.form.headed, given.where, ready.task, ready.run.trust_remote_code)
-    if not given.where or shape.but(keep="spread", family="same") == Shrink(family="same"):
+    if _leaves(shape, given.network):
         return start_from(given, lambda: reopened()[0])
+    if not given.where:
+        start = start_shrunk(shape, given, pairs)
+        return replace(start, origin=f"Of the given model: {start.origin}")
     shape = shape.sized(sizes_of(given.network.config))
 
     def shrunk() -> PreTrainedModel:
@@ -105,3 +108,10 @@ def _start(ready: Prepared) -> Start:
 
     network, inheritance = shape.build(given.network, given.tokenizer, pairs)
     return Start(network, f"Of {given.where}: {inheritance.sentence()}", shrunk)
+
+
+def _leaves(shape: Shrink, network: PreTrainedModel) -> bool:
+    """Whether a model is to stay as it is. An end from which layers are kept says nothing where all are."""
+    keep = "spread" if shape.keep in ("first", "last") else shape.keep
+    family = "same" if is_family(network.config.model_type, shape.family) else shape.family
+    return shape.but(keep=keep, family=family) == Shrink(family="same")

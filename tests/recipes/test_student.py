@@ -1,0 +1,106 @@
+"""A student that starts from another model than its teacher: of which family it is, and what does not go together."""
+
+import pytest
+import torch
+from transformers import BertTokenizerFast
+
+from limbeck.core.errors import MismatchError
+from limbeck.core.progress import Silent
+from limbeck.recipes.prepare import Model, gather, prepare
+from limbeck.recipes.run import Run
+from limbeck.recipes.student import set_up
+from running import WORDS, limbeck
+from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer
+from tiny_language import make_masked, make_text, save
+
+PLAIN = {"augment": {"kind": "none"}}
+FAMILIES = {"albert": "albert", "mobilebert": "mobilebert", "bilstm": "limbeck-bilstm"}
+
+
+@pytest.fixture(scope="module")
+def material():
+    return gather(Run(), Silent(), data=make_rows(120), teacher=Model(make_classifier(), make_tokenizer()))
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    return save(make_classifier(seed=9), make_tokenizer(), tmp_path_factory.mktemp("other") / "bert")
+
+
+def started(material, in_hand=None, **knobs):
+    return set_up(prepare(Run(**knobs, **PLAIN), material, Silent(), in_hand))
+
+
+def words_of(network):
+    return network.get_input_embeddings().weight
+
+
+@pytest.mark.parametrize("recipe", FAMILIES)
+def test_the_family_of_a_recipe_is_made_from_the_model_given(material, other, recipe):
+    student = started(material, recipe=recipe, student_from=str(other))
+    torch.manual_seed(0)
+    for network in (student.start.network, student.start.student()):
+        assert network.config.model_type == FAMILIES[recipe]
+    assert student.run.student.family == recipe
+    made = started(material, recipe=recipe, student={"family": recipe}).start
+    assert made.network.num_parameters() == student.start.network.num_parameters()
+    assert not torch.equal(words_of(made.network), words_of(student.start.network))
+    assert str(other) in student.start.origin
+
+
+@pytest.mark.parametrize("recipe", FAMILIES)
+def test_a_model_that_is_of_the_family_stays_as_it_is(material, tmp_path, recipe):
+    own = started(material, recipe=recipe).start.network
+    place = save(own, make_tokenizer(), tmp_path / recipe)
+    start = started(material, recipe=recipe, student_from=str(place)).start
+    again, kept = start.student().state_dict(), own.state_dict()
+    assert again.keys() == kept.keys()
+    assert all(torch.equal(again[name], kept[name]) for name in kept)
+
+
+@pytest.mark.parametrize("recipe", FAMILIES)
+def test_a_model_in_hand_becomes_one_of_the_family(material, recipe):
+    start = started(material, Model(make_classifier(seed=9), make_tokenizer()), recipe=recipe).start
+    assert start.student().config.model_type == FAMILIES[recipe]
+    assert start.origin.startswith("Of the given model")
+
+
+@pytest.mark.parametrize(("keep", "layers"), [("first", 4), ("last", 4), ("every-2", 2), ("0,1,3", 3)])
+def test_layers_named_are_kept_of_the_model_given(material, other, keep, layers):
+    student = started(material, recipe="hinton", student_from=str(other), student={"keep": keep})
+    assert student.start.network.config.num_hidden_layers == layers
+
+
+def test_on_running_text_another_family_is_refused_by_name(tmp_path):
+    teacher, start = (save(make_masked(layers=2, seed=n), make_tokenizer(), tmp_path / str(n)) for n in (1, 2))
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n\n".join(make_text(40)), encoding="utf-8")
+    given = ("--task", "mask-fill", "--teacher", teacher, "--student-from", start, "--data", corpus)
+    said = limbeck("distill", *given, "--recipe", "mobilebert", "--out", tmp_path / "run", *WORDS)
+    assert said.code == 2
+    assert "family 'mobilebert', but the model it starts from is a bert" in said.err
+    assert "--student.family same" in said.err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def foreign():
+    """A student that cuts text into other tokens."""
+    vocabulary = [*VOCABULARY[:5], *reversed(VOCABULARY[5:])]
+    tokenizer = BertTokenizerFast(vocab={word: index for index, word in enumerate(vocabulary)}, model_max_length=64)
+    return Model(make_classifier(layers=2), tokenizer)
+
+
+@pytest.mark.parametrize(("recipe", "compared"), [("minilmv2", "queries, keys, values"), ("tinybert", "hidden")])
+def test_tokens_cut_differently_cannot_be_compared(material, foreign, recipe, compared):
+    with pytest.raises(MismatchError, match=rf"compares {compared}.* token by token.*\n.*--recipe logits"):
+        started(material, foreign, recipe=recipe)
+    with pytest.raises(MismatchError, match="token by token"):
+        started(material, foreign, recipe=recipe, teach={"live": True})
+
+
+def test_what_the_remedy_names_serves_tokens_cut_differently(material, foreign):
+    for recipe in ("logits", "hinton", "pkd-skip"):
+        assert started(material, foreign, recipe=recipe).start.network is foreign.network
+    with pytest.raises(MismatchError, match=r"one batch cannot serve both\n.*--teach.live"):
+        started(material, foreign, recipe="hinton", teach={"live": True})
