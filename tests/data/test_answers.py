@@ -4,6 +4,7 @@ import gzip
 import json
 
 import numpy as np
+import pandas
 import pytest
 
 from limbeck.core.errors import DataError
@@ -125,6 +126,71 @@ def test_an_answer_and_its_start_in_columns_of_their_own(tmp_path):
         "answer": "answer",
         "start": "answer_start",
     }
+
+
+def sheet(path, *lines, tab=False):
+    """A table whose cells are text, whatever they mean."""
+    text = "\n".join(("question,context,answer,answer_start,is_impossible", *lines)) + "\n"
+    path.write_text(text.replace(",", "\t") if tab else text)
+    return {"train": str(path), "dev": str(path), "test": str(path)}
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.csv", "9"), ("a.csv", "9.0"), ("a.tsv", " 9 "), ("a.tsv", "+9")])
+def test_a_start_in_a_sheet_is_a_number(tmp_path, name, start):
+    found = load(**sheet(tmp_path / name, f"which is last?,red blue red,red,{start},", tab=name == "a.tsv"))
+    assert found.items("train")[0].spans == ((9, 12),)
+    assert not any("several times" in note for note in found.card.notes)
+
+
+def test_an_empty_start_in_a_sheet_is_none(tmp_path):
+    found = load(**sheet(tmp_path / "a.csv", "which is last?,red blue red,red,,"))
+    assert found.items("train")[0].spans == ((0, 3),)
+    assert any(note.startswith("3 answers without a start occur several times") for note in found.card.notes)
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"),
+    [("true", "false"), ("TRUE", "FALSE"), ("True", ""), ("1", "0"), ("1.0", "0.0"), ("yes", "no"), (" Yes ", " No ")],
+)
+def test_a_sheet_says_which_questions_have_no_answer(tmp_path, yes, no):
+    given = sheet(tmp_path / "a.csv", f"which?,red blue,red,0,{no}", f"who?,red blue,,,{yes}")
+    found = load(**given)
+    assert [(one.impossible, one.answered) for one in found.items("train")] == [(False, True), (True, True)]
+    assert found.places.nullable
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ("nine,", "line 2: column 'answer_start' holds 'nine', not a whole number"),
+        ("9.5,", "line 2: column 'answer_start' holds '9.5', not a whole number"),
+        ("0,perhaps", "line 2: column 'is_impossible' holds 'perhaps', which is neither yes nor no"),
+        ("0,2", "line 2: column 'is_impossible' holds '2', which is neither yes nor no"),
+    ],
+)
+def test_a_cell_of_a_sheet_that_means_nothing_is_refused(tmp_path, cells, message):
+    with pytest.raises(DataError, match=f"{message}(.|\n)*→"):
+        load(**sheet(tmp_path / "a.csv", f"which is last?,red blue red,red,{cells}"))
+
+
+def test_numbers_and_flags_of_other_sources():
+    frame = pandas.DataFrame(
+        {
+            "question": ["which is last?"] * 3,
+            "context": ["red blue red", "blue", "green green"],
+            "answers": [
+                {"text": np.array(["red"], dtype=object), "answer_start": np.array([9])},
+                {"text": ["blue"], "answer_start": ["0"]},
+                {"text": ["green"], "answer_start": [6.0]},
+            ],
+            "is_impossible": [0.0, 1.0, np.nan],
+        }
+    )
+    found = load({"train": frame, "dev": frame, "test": frame})
+    assert [one.spans for one in found.items("train")] == [((9, 12),), (), ((6, 11),)]
+    assert [one.impossible for one in found.items("train")] == [False, True, False]
+    with pytest.raises(DataError, match="row 1: column 'answer_start' holds 'inf', not a whole number"):
+        load(everywhere(row({"text": ["was"], "answer_start": [float("inf")]})))
 
 
 def test_an_answer_without_a_start_is_looked_for_and_doubts_are_said():

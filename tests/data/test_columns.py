@@ -48,7 +48,7 @@ def test_flags_rule() -> None:
         ("text,class,category", {}, "several columns could be the label(.|\n)*--label-column"),
         ("text,label", {"text_column": "txt"}, "no column 'txt'; its columns: 'text', 'label'(.|\n)*--text-column"),
         ("text,label", {"label_column": "lab"}, "no column 'lab'(.|\n)*--label-column"),
-        ("text,label", {"pair_column": "p"}, "no column 'p'(.|\n)*--data.pair_column"),
+        ("text,label", {"pair_column": "p"}, "no column 'p'(.|\n)*--data.pair-column"),
     ],
 )
 def test_wrong_columns_are_refused_with_the_flag(names: str, flags: dict[str, str], message: str) -> None:

@@ -166,7 +166,7 @@ def test_wrong_columns() -> None:
         DataError, match=r"no column 'artcle'; its columns: 'article'\n.*did you mean --text-column art"
     ):
         read(rows, text_column="artcle")
-    with pytest.raises(DataError, match=r"did you mean --text\.messages_column talk"):
+    with pytest.raises(DataError, match=r"did you mean --text\.messages-column talk"):
         read_documents(DataSettings(), TextSettings(messages_column="talks"), [{"talk": []}])
     with pytest.raises(DataError, match="no column is known as the text; its columns: 'article'"):
         read(rows)

@@ -173,11 +173,14 @@ def test_eval_finds_what_distill_found(kind, data, fitted, distilled, tmp_path):
 
 
 def test_bench_and_report(kind, data, fitted, distilled, tmp_path):
+    """The kind of a model needs not be said."""
     few = ("--measure.repeats", 1, "--measure.rounds", 5, "--measure.threads", 1)
-    given = ("--task", kind, "--data", data["test"], "--out", tmp_path / "bench")
+    given = ("--data", data["test"], "--out", tmp_path / "bench")
     said = limbeck("bench", distilled[0] / "student", *given, *few)
     assert said.code == 0, said.err
-    assert Record.load(tmp_path / "bench").arms[0].speed.p50_ms > 0
+    timed = Record.load(tmp_path / "bench")
+    assert timed.task.kind == kind
+    assert timed.arms[0].speed.p50_ms > 0
     page = tmp_path / "page.html"
     said = limbeck("report", fitted[0], distilled[0], tmp_path / "bench", "--out", page)
     assert said.code == 0, said.err
@@ -259,7 +262,7 @@ def test_a_wrong_column(kind, refused):
     else:
         problem, remedy = refused("--places.question-column", "asked")
         assert "has no column 'asked'; its columns: " in problem
-        assert "--places.question_column" in remedy
+        assert "--places.question-column" in remedy
 
 
 def test_data_that_contradicts_itself(kind, refused, tmp_path):

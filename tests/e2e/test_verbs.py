@@ -1,12 +1,15 @@
 """`train`, `eval` and `bench`, each with real files."""
 
 import pytest
+import torch
 from transformers import AutoModelForSequenceClassification
 
 from limbeck.core.record import Record
+from limbeck.recipes.evaluate import kind_timed
 from limbeck.recipes.run import TrainRun, read_run
 from running import QUICK, files, limbeck
-from tiny import make_rows, write_csv
+from tiny import make_classifier, make_rows, make_tokenizer, write_csv
+from tiny_places import make_tagger
 
 
 def test_train_makes_a_teacher_that_knows_its_labels(fitted):
@@ -77,6 +80,84 @@ def test_eval_with_a_teacher_says_how_close_it_stays(taught, teacher_folder, hel
     assert "100.0 %" in itself.out
 
 
+@pytest.fixture(scope="module")
+def variant(taught, tmp_path_factory):
+    """The taught classifier with its outputs in another order, or under other names."""
+
+    def make(names, order=(0, 1), **config):
+        folder = tmp_path_factory.mktemp("variant") / "model"
+        model = AutoModelForSequenceClassification.from_pretrained(taught)
+        with torch.no_grad():
+            for tensor in (model.classifier.weight, model.classifier.bias):
+                tensor.copy_(tensor[list(order)].clone())
+        model.config.id2label = dict(enumerate(names))
+        model.config.update(config)
+        model.save_pretrained(folder)
+        make_tokenizer().save_pretrained(folder)
+        return folder
+
+    return make
+
+
+def beside(model, teacher, file, out, *more):
+    said = limbeck("eval", model, "--teacher", teacher, "--data", file, "--out", out, *more)
+    assert said.code == 0, said.err
+    return Record.load(out)
+
+
+@pytest.mark.parametrize("names", [("positive", "negative"), (" Positive", "NEGATIVE")])
+def test_eval_compares_outputs_of_the_same_name(taught, variant, held_out, tmp_path, names):
+    turned = variant(names, order=(1, 0))  # the same function
+    itself = beside(taught, taught, held_out, tmp_path / "itself")
+    for model, teacher in ((taught, turned), (turned, taught)):
+        record = beside(model, teacher, held_out, tmp_path / f"{model.parent.name}")
+        near = record.arm("student").runs[0].fidelity
+        assert near.agreement == 1.0
+        assert near.divergence == pytest.approx(0.0, abs=1e-6)
+        assert record.disagreements == []
+        for role in ("teacher", "student"):
+            assert record.arm(role).mean("accuracy") == itself.arm("teacher").mean("accuracy")
+        scores = {score.label.strip().casefold(): score.f1 for score in record.arm("teacher").runs[0].per_class}
+        assert scores == pytest.approx({score.label: score.f1 for score in itself.arm("teacher").runs[0].per_class})
+
+
+def test_eval_takes_the_names_of_a_teacher_without_any_from_a_person(taught, variant, held_out, tmp_path):
+    unnamed = variant(("LABEL_0", "LABEL_1"), order=(1, 0))
+    said = limbeck("eval", taught, "--teacher", unnamed, "--data", held_out)
+    assert said.code == 2
+    assert "the model answers with negative, positive (classify); the teacher with LABEL_0, LABEL_1 (cl" in said.err
+    assert "in the teacher's order with --data.classes" in said.err
+    record = beside(taught, unnamed, held_out, tmp_path / "a", "--data.classes", "positive,negative")
+    assert record.arm("student").runs[0].fidelity.agreement == 1.0
+    alike = ("LABEL_0", "LABEL_1")
+    numbered = tmp_path / "numbers.csv"
+    numbered.write_text(held_out.read_text().replace(",negative", ",0").replace(",positive", ",1"))
+    record = beside(variant(alike), variant(alike), numbered, tmp_path / "b")
+    assert record.arm("student").runs[0].fidelity.agreement == 1.0
+
+
+@pytest.mark.parametrize(
+    ("names", "config", "told"),
+    [
+        (("negative", "neutral"), {}, "negative, neutral (classify)"),
+        (("negative", "positive"), {"problem_type": "multi_label_classification"}, "negative, positive (multilabel)"),
+    ],
+)
+def test_eval_beside_a_teacher_of_other_labels_is_refused(taught, variant, held_out, names, config, told):
+    said = limbeck("eval", taught, "--teacher", variant(names, **config), "--data", held_out)
+    assert said.code == 2
+    assert f"the model answers with negative, positive (classify); the teacher with {told}" in said.err
+    assert "→ compare models of the same labels" in said.err
+
+
+def test_eval_beside_a_teacher_of_another_number_of_labels_is_refused(taught, held_out, tmp_path):
+    make_classifier(("negative", "neutral", "positive")).save_pretrained(tmp_path / "three")
+    make_tokenizer().save_pretrained(tmp_path / "three")
+    said = limbeck("eval", taught, "--teacher", tmp_path / "three", "--data", held_out)
+    assert said.code == 2
+    assert "the teacher with negative, neutral, positive (classify)" in said.err
+
+
 def test_eval_writes_nothing_unasked(taught, held_out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert limbeck("eval", taught, "--data", held_out).code == 0
@@ -104,6 +185,39 @@ def test_bench_measures_each_model(taught, teacher_folder, reviews, tmp_path):
     assert speed.threads == 1
     assert record.arms[0].size.bytes_on_disk > 0
     assert (tmp_path / "bench" / "report.html").exists()
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tagger") / "model"
+    make_tagger(layers=1).save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def test_bench_looks_at_what_the_models_are(tagger, taught):
+    assert kind_timed([str(tagger)], "auto") == "tag"
+    assert kind_timed([str(tagger), str(tagger)], "auto") == "tag"
+    assert kind_timed([str(tagger), str(taught)], "auto") == "classify"
+    assert kind_timed([str(taught)], "auto") == kind_timed([str(tagger)], "mask-fill") == "classify"
+    assert kind_timed([str(taught)], "answer") == "answer"
+
+
+def test_bench_times_a_tagger_on_any_text(tagger, reviews):
+    """On tagged words too: test_places.py."""
+    few = ("--measure.repeats", 1, "--measure.rounds", 5, "--measure.threads", 1)
+    said = limbeck("bench", tagger, "--data", reviews, *few)
+    assert said.code == 0, said.err
+    said = limbeck("bench", tagger, "--task", "tag", "--data", reviews, *few)
+    assert said.code == 2
+    assert "not a list" in said.err
+
+
+def test_bench_of_a_file_that_holds_neither_words_nor_texts_says_what_it_looks_for(tagger, tmp_path):
+    (tmp_path / "numbers.csv").write_text("a,b\n1,2\n3,4\n")
+    said = limbeck("bench", tagger, "--data", tmp_path / "numbers.csv")
+    assert said.code == 2
+    assert "no column is known to hold words" in said.err
 
 
 def test_bench_of_what_is_not_a_model_is_refused(tmp_path):

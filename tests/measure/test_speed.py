@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
+from transformers import AutoTokenizer
 
 from limbeck.core.errors import DataError, KnobError, LimbeckError, ModelError
 from limbeck.core.record import Speed
@@ -25,6 +27,15 @@ def test_saved_folders_are_timed_each_in_a_process_of_its_own(folder: Path) -> N
         assert 0 < one.p50_ms <= one.p95_ms
         assert one.sentences_per_second > 0
         assert 50e6 < one.peak_bytes < 4e9  # a process that holds torch
+
+
+def test_no_model_is_given_more_than_it_reads_where_its_tokenizer_names_no_limit(folder: Path, tmp_path: Path) -> None:
+    endless = shutil.copytree(folder, tmp_path / "endless")
+    said = json.loads((endless / "tokenizer_config.json").read_text())
+    del said["model_max_length"]
+    (endless / "tokenizer_config.json").write_text(json.dumps(said))
+    assert AutoTokenizer.from_pretrained(endless).model_max_length > 1e9
+    assert speed(endless, TEXTS, threads=1, rounds=3).rounds == 3  # one of them has 122 tokens for 64 places
 
 
 def test_repeats_come_to_their_median_and_all_their_rounds() -> None:

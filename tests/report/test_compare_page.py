@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from sample_compare import COLUMNS, comparison
 
-from limbeck.core.record import Record
+from limbeck.core.record import Arm, Record
 from limbeck.report import Report
 from limbeck.report.gains import gain_of, gain_text, proven, sentences, together
 from limbeck.report.page import page
@@ -94,6 +94,21 @@ def test_a_panel_for_each_arm_that_learned() -> None:
     drawn = html.split("How they learned")[1].split("</section>")[0]
     assert drawn.count("<svg") == len(COLUMNS)
     assert page([comparison(1, COLUMNS[2:6])]).count("How they learned") == 1
+
+
+def unscored(arm: Arm) -> Arm:
+    runs = [run.but(quality={}, per_class=[], curve=[point.but(dev={}) for point in run.curve]) for run in arm.runs]
+    return arm.but(runs=runs)
+
+
+def test_texts_without_labels_have_a_page_a_card_and_a_table_too() -> None:
+    bare = RECORD.but(arms=[unscored(arm) for arm in RECORD.arms], comparisons=[])
+    html = page([bare])
+    assert "of every model, the best first" in page([RECORD])
+    assert "of every model, the best first" not in html
+    assert "the test rows carry no labels" in html
+    for text in (html, Report((bare,)).markdown(), printed(bare, 100)):
+        assert "tinybert" in text
 
 
 def test_a_comparison_stands_beside_other_runs() -> None:

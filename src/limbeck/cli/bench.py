@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from limbeck.cli.flags import with_knobs
+from limbeck.core.errors import DataError
 from limbeck.core.knob import Settings, knob
-from limbeck.core.task import OF_PLACES
+from limbeck.core.task import OF_SEQUENCES, Kind
 from limbeck.data.pair_settings import PairSettings
 from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.settings import DataSettings
@@ -45,22 +47,13 @@ def bench(
 
     from limbeck.cli.display import watching
     from limbeck.cli.distill import command_line
-    from limbeck.data.pair_sources import load_sources
-    from limbeck.data.place_single import load_place_texts
-    from limbeck.data.single import load_texts
     from limbeck.recipes.evaluate import bench as run_bench
-    from limbeck.recipes.evaluate import translators
+    from limbeck.recipes.evaluate import kind_timed
     from limbeck.report import Report
     from limbeck.report.table import terminal_table
 
-    write = translators(models, settings.data.task)
-    kind = "translate" if write else settings.data.task if settings.data.task in OF_PLACES else "classify"
-    if settings.data.train and (kind == "tag" or kind == "answer"):
-        texts = load_place_texts(settings.data, settings.places, kind)
-    elif settings.data.train and write:
-        texts = load_sources(settings.data, settings.pairs)
-    else:
-        texts = load_texts(settings.data)
+    kind = kind_timed(models, settings.data.task)
+    texts = _texts(settings, kind)
     with watching() as watcher:
         record = run_bench(
             models,
@@ -68,7 +61,7 @@ def bench(
             settings.measure,
             kind=kind,
             max_length=settings.data.max_length,
-            beam=settings.beam if write else 0,
+            beam=settings.beam if kind in OF_SEQUENCES else 0,
             watcher=watcher,
             command=command_line(),
         )
@@ -77,3 +70,22 @@ def bench(
     if out:
         record.save(out / "record.json")
         console.print(f"report  {Report((record,)).save(out / 'report.html')}", highlight=False, soft_wrap=True)
+
+
+def _texts(settings: BenchKnobs, kind: Kind) -> list[tuple[str, str]]:
+    """What the models are timed on. A tagger or reader may be timed on any text, unless a person named its task."""
+    from limbeck.data.pair_sources import load_sources
+    from limbeck.data.place_single import load_place_texts
+    from limbeck.data.single import load_texts
+
+    if settings.data.train and kind == "translate":
+        return load_sources(settings.data, settings.pairs)
+    if not settings.data.train or not (kind == "tag" or kind == "answer"):
+        return load_texts(settings.data)
+    try:
+        return load_place_texts(settings.data, settings.places, kind)
+    except DataError:
+        if settings.data.task == "auto":
+            with suppress(DataError):
+                return load_texts(settings.data)
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 from limbeck.core.errors import DataError
 from limbeck.data.columns import NO_LABELS
 from limbeck.data.place_settings import PlaceSettings
-from limbeck.data.table import Table
+from limbeck.data.table import NUMBER, Table
 
 _ROLES = {
     "question": ("question", "query"),
@@ -19,9 +20,13 @@ _ROLES = {
     "start": ("answer_start", "start", "answer_starts"),
     "impossible": ("is_impossible", "impossible"),
 }
+_YES, _NO = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
 MOVED = "answers do not stand where answer_start says; the nearest place is taken"
 SEVERAL = "answers without a start occur several times in their text; the first place is taken"
-EMPTY = "questions have an empty answer and count as unlabelled; where there is none, write an empty list"
+EMPTY = (
+    "questions have an empty answer and count as unlabelled; where there is none, write an empty list, "
+    "or true in a column is_impossible"
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ def questions_of(
         if not roles[role]:
             raise DataError(
                 f"{table.source}: no column is known as the {role}; its columns: {', '.join(table.columns)}",
-                f"name it with --places.{role}_column",
+                f"name it with --places.{role}-column",
             )
     questions: list[Question] = []
     dropped = Counter({"blank line": table.blank} if table.blank else {})
@@ -76,7 +81,7 @@ def questions_of(
         if not question.strip() or not context.strip():
             dropped["empty question or text"] += 1
             continue
-        found = _question(question, context, cells, where, remarks)
+        found = _question(question, context, cells, roles, where, remarks)
         if found.answers and not found.spans:
             dropped["answer that does not occur in its text"] += 1
         else:
@@ -90,7 +95,7 @@ def _column(table: Table, asked: str, known: Sequence[str]) -> str:
     if asked and asked not in table.columns:
         raise DataError(
             f"{table.source} has no column '{asked}'; its columns: {', '.join(table.columns)}",
-            "name columns with --places.question_column, --places.context_column and --places.answer_column",
+            "name columns with --places.question-column, --places.context-column and --places.answer-column",
         )
     plain = {name.strip().casefold(): name for name in table.columns}
     return asked or next((plain[name] for name in known if name in plain), "")
@@ -102,14 +107,16 @@ def _text(value: Any, column: str, where: str) -> str:
     if not isinstance(value, str):
         raise DataError(
             f"{where}: column '{column}' holds {type(value).__name__} {str(value)[:40]!r}, not text",
-            "choose columns with --places.question_column and --places.context_column",
+            "choose columns with --places.question-column and --places.context-column",
         )
     return value
 
 
-def _question(question: str, context: str, cells: Mapping[str, Any], where: str, remarks: Counter[str]) -> Question:
-    answered, given = _given(cells["answer"], cells["start"], where)
-    if cells["impossible"] in (True, "true", "True"):  # an empty cell may be NaN
+def _question(
+    question: str, context: str, cells: Mapping[str, Any], roles: Mapping[str, str], where: str, remarks: Counter[str]
+) -> Question:
+    answered, given = _given(cells["answer"], cells["start"], roles["start"], where)
+    if _flag(cells["impossible"], roles["impossible"], where):
         return Question(question, context, (), (), True, where)
     said = [(text, start) for text, start in given if text.strip()]
     if given and not said:
@@ -120,16 +127,17 @@ def _question(question: str, context: str, cells: Mapping[str, Any], where: str,
     return Question(question, context, answers, tuple(dict.fromkeys(span for span in spans if span)), answered, where)
 
 
-def _given(cell: Any, start: Any, where: str) -> tuple[bool, list[tuple[str, int | None]]]:
+def _given(cell: Any, start: Any, column: str, where: str) -> tuple[bool, list[tuple[str, int | None]]]:
     """Whether anything was said, and texts with the places they are said to start at."""
-    cell, start = (value.tolist() if hasattr(value, "tolist") else value for value in (cell, start))
+    cell = _plain(cell)
     if cell is None or cell != cell:
         return False, []
     if isinstance(cell, Mapping):
         if "text" not in cell:
             raise DataError(f"{where}: an answer has no 'text'", 'write {"text": [...], "answer_start": [...]}')
-        cell, start = cell["text"], cell.get("answer_start")
+        cell, start, column = _plain(cell["text"]), cell.get("answer_start"), "answer_start"
     texts = [cell] if isinstance(cell, (str, Mapping)) else list(cell)
+    start = _plain(start)
     starts = list(start) if isinstance(start, (list, tuple)) else [start] * len(texts)
     if len(starts) != len(texts):
         raise DataError(
@@ -138,11 +146,48 @@ def _given(cell: Any, start: Any, where: str) -> tuple[bool, list[tuple[str, int
     found: list[tuple[str, int | None]] = []
     for text, place in zip(texts, starts, strict=True):
         if isinstance(text, Mapping):
-            text, place = text.get("text", ""), text.get("answer_start")
+            text, place, column = text.get("text", ""), text.get("answer_start"), "answer_start"
         if not isinstance(text, str):
             raise DataError(f"{where}: an answer is a {type(text).__name__} {str(text)[:40]!r}, not text", "mend it")
-        found.append((text, int(place) if isinstance(place, (int, float)) and place == place else None))
+        found.append((text, _number(place, column, where)))
     return True, found
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _is_empty(value: Any) -> bool:
+    """An empty cell is None, NaN or blank, by the kind of file."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
+def _number(value: Any, column: str, where: str) -> int | None:
+    """The place in a cell, which a CSV holds as text; None where nobody says."""
+    value = _plain(value)
+    if _is_empty(value):
+        return None
+    written = isinstance(value, str) and NUMBER.fullmatch(value.strip())
+    number = float(value) if written or isinstance(value, (int, float)) else math.nan
+    if not number.is_integer():
+        raise DataError(
+            f"{where}: column '{column}' holds {str(value)[:40]!r}, not a whole number",
+            "write the place of the answer's first character, counted from 0, or leave the cell empty; "
+            "a column that means something else needs another name",
+        )
+    return int(number)
+
+
+def _flag(value: Any, column: str, where: str) -> bool:
+    """Whether a cell says yes; an empty one says no."""
+    value = _plain(value)
+    said = "" if _is_empty(value) else str(value).strip().casefold()
+    if said and said not in (*_YES, *_NO):
+        raise DataError(
+            f"{where}: column '{column}' holds {str(value)[:40]!r}, which is neither yes nor no",
+            "write true or false, or leave the cell empty; a column that means something else needs another name",
+        )
+    return said in _YES
 
 
 def _span(text: str, start: int | None, context: str, remarks: Counter[str]) -> tuple[int, int] | None:

@@ -54,7 +54,7 @@ def chat_draft(table: Table, column: str) -> Draft:
     if not rows:
         raise DataError(
             f"{table.source}: every chat in column '{column}' is empty or has an empty message",
-            "choose another column with --text.messages_column, or one with plain text with --text-column",
+            "choose another column with --text.messages-column, or one with plain text with --text-column",
         )
     return Draft(table, Roles(column), rows, keys, dropped, table.source)
 

@@ -76,7 +76,7 @@ def choose(table: Table, settings: DataSettings, follow: Roles | None = None) ->
         raise DataError(
             f"{table.source} has {'pairs of texts' if pair else 'single texts'}, but train has "
             f"{'pairs' if follow.pair else 'single texts'}; its columns: {_listed(table)}",
-            "give every split the same columns, or name them with --text-column and --data.pair_column",
+            "give every split the same columns, or name them with --text-column and --data.pair-column",
         )
     return Roles(text, pair, _labels(table, settings.label_column, {text, pair}, follow))
 
@@ -92,7 +92,7 @@ def _texts(table: Table, text: str, pair: str, taken: set[str]) -> tuple[str, st
     singles = [plain[name] for name in TEXTS if name in plain and plain[name] != pair]
     if "text" in plain and plain["text"] != pair:
         return plain["text"], pair
-    return _only(table, singles, "text", "--text-column NAME (and --data.pair_column NAME for pairs)"), pair
+    return _only(table, singles, "text", "--text-column NAME (and --data.pair-column NAME for pairs)"), pair
 
 
 def may_hold_labels(table: Table, roles: Roles, flag: str) -> bool:
@@ -131,7 +131,7 @@ def _only(table: Table, found: Sequence[str], role: str, flag: str) -> str:
 
 def _present(table: Table, name: str, role: str) -> None:
     if name and name not in table.columns:
-        flag = {"text": "--text-column", "label": "--label-column", "pair": "--data.pair_column"}[role]
+        flag = {"text": "--text-column", "label": "--label-column", "pair": "--data.pair-column"}[role]
         raise DataError(f"{table.source} has no column '{name}'; its columns: {_listed(table)}", f"pass {flag} NAME")
 
 

@@ -180,7 +180,7 @@ def cut_missing(drafts: dict[str, Draft], settings: DataSettings) -> dict[str, D
             raise DataError(
                 f"{source} has {len(train):,} usable rows: too few to cut {' and '.join(missing)} from "
                 f"({split} would get {len(cut[split])})",
-                "give more rows, a larger share (--data.dev_share, --data.test_share), or files with --data.dev and "
+                "give more rows, a larger share (--data.dev-share, --data.test-share), or files with --data.dev and "
                 "--data.test",
             )
     both = {**drafts, **cut}

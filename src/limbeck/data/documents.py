@@ -124,7 +124,7 @@ def _as_rows(data: object) -> object:
 
 def _drafts(tables: dict[str, Table], settings: DataSettings, text: TextSettings) -> tuple[dict[str, Draft], bool]:
     _present(tables["train"], "--text-column", settings.text_column)
-    _present(tables["train"], "--text.messages_column", text.messages_column)
+    _present(tables["train"], "--text.messages-column", text.messages_column)
     columns = {split: chat_column(table, settings, text) for split, table in tables.items()}
     for split, column in columns.items():
         if bool(column) != bool(columns["train"]):

@@ -20,7 +20,7 @@ def match(task: Task, labels: Sequence[str], whose: str, ordered: bool) -> tuple
                 "use a regression model, or pass --data.task classify",
             )
         return task, [0]
-    if all(map(_GENERIC.fullmatch, labels)):
+    if is_generic(labels):
         return _by_position(task, labels, whose, ordered)
     places = {label.strip().casefold(): place for place, label in enumerate(labels)}
     unknown = [name for name in task.labels if name.casefold() not in places]
@@ -37,6 +37,20 @@ def match(task: Task, labels: Sequence[str], whose: str, ordered: bool) -> tuple
             f"use a model trained on these labels; if the classes are the same under other names, {rename}",
         )
     return Task(kind=task.kind, labels=tuple(labels)), [places[name.casefold()] for name in task.labels]
+
+
+def is_generic(labels: Sequence[str]) -> bool:
+    """Whether a model calls its outputs LABEL_0, LABEL_1, …, which says nothing."""
+    return all(map(_GENERIC.fullmatch, labels))
+
+
+def places_among(names: Sequence[str], labels: Sequence[str]) -> list[int] | None:
+    """The place of each name among labels that are the same in any order; None where they are others."""
+    wanted, there = ([name.strip().casefold() for name in some] for some in (names, labels))
+    if wanted == there:
+        return list(range(len(there)))
+    same = len(set(there)) == len(there) == len(wanted) and set(there) == set(wanted)
+    return [there.index(name) for name in wanted] if same else None
 
 
 def _by_position(task: Task, labels: Sequence[str], whose: str, ordered: bool) -> tuple[Task, list[int]]:

@@ -157,7 +157,7 @@ def encode_places(found: Places, tokenizer: Any, settings: DataSettings, places:
     if found.task.kind == "answer" and (room.question, room.stride) != (places.longest_question, places.stride):
         notes.append(
             f"of {length} tokens a question gets {room.question} at most and windows share {room.stride}; "
-            "more needs a larger --data.max_length"
+            "more needs a larger --data.max-length"
         )
     card = found.card.but(truncated=cut, notes=notes)
     return PlaceCorpus(found.task, rows["train"], rows["dev"], rows["test"], found, card)
@@ -210,7 +210,7 @@ def settled_tags(
     if not names:
         raise DataError(
             f"{table.source}: no word has a tag, so nothing says what the tags are",
-            "name the column with --places.tag_column, or the tags with --data.classes",
+            "name the column with --places.tag-column, or the tags with --data.classes",
         )
     task = Task(kind="tag", labels=names)
     spelt = {name: name for name in names}

@@ -45,7 +45,7 @@ def load_single_places(
     if not name:
         raise DataError(
             f"{given.tables['train'].source} has no labels, so nothing can be measured on it",
-            f"name the column with --places.{'tag' if kind == 'tag' else 'answer'}_column",
+            f"name the column with --places.{'tag' if kind == 'tag' else 'answer'}-column",
         )
     table, part, notes, task = given.tables[name], parts[name], list[str](), Task(kind=kind, labels=ENDS)
     if kind == "tag":

@@ -66,7 +66,7 @@ def cut_missing(parts: dict[str, Part], settings: DataSettings) -> dict[str, Par
             raise DataError(
                 f"{train.source} has {len(train.items):,} usable rows: too few to cut {' and '.join(missing)} from "
                 f"({split} would get {len(made[split])})",
-                "give more rows, a larger share (--data.dev_share, --data.test_share), or files with --data.dev and "
+                "give more rows, a larger share (--data.dev-share, --data.test-share), or files with --data.dev and "
                 "--data.test",
             )
         found[split] = Part(made[split], f"cut from {train.source} by a hash of the {what} ({high - low:.0%})")

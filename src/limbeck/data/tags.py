@@ -58,7 +58,7 @@ def sentences_of(
     if not words:
         raise DataError(
             f"{table.source}: no column is known to hold words; its columns: {', '.join(table.columns)}",
-            "name it with --places.word_column",
+            "name it with --places.word-column",
         )
     names = tuple(settings.classes.split(",")) if settings.classes else table.names.get(tags, ())
     sentences, dropped = [], Counter({"blank line": table.blank} if table.blank else {})
@@ -84,7 +84,7 @@ def _column(table: Table, asked: str, known: Sequence[str]) -> str:
     if asked and asked not in table.columns:
         raise DataError(
             f"{table.source} has no column '{asked}'; its columns: {', '.join(table.columns)}",
-            "name columns with --places.word_column and --places.tag_column",
+            "name columns with --places.word-column and --places.tag-column",
         )
     plain = {name.strip().casefold(): name for name in table.columns}
     return asked or next((plain[name] for name in known if name in plain), "")

@@ -56,20 +56,21 @@ def _load(folder: str, threads: int, max_length: int, beam: int) -> Answer:
     import transformers
 
     from limbeck.students.families import register_if_ours
+    from limbeck.students.sizes import fitting
 
     register_if_ours(Path(folder))
     torch.set_num_threads(threads)
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    length = min(max_length, tokenizer.model_max_length)
     config: Any = transformers.AutoConfig.from_pretrained(folder)
     if writes(config):
-        return by_generate(folder, config, tokenizer, length, beam)
+        return by_generate(folder, config, tokenizer, max_length, beam)
     saved = (config.architectures or [""])[0]
     task = saved[saved.find("For") :] if "For" in saved else "ForSequenceClassification"
     architecture: Any = getattr(transformers, saved, None) or getattr(transformers, f"AutoModel{task}")
     model: Any = architecture.from_pretrained(folder, dtype=torch.float32).eval()
+    length = min(max_length, fitting(tokenizer, model).model_max_length)
 
     def answer(texts: list[list[str]]) -> None:
         first = [text for text, _ in texts]

@@ -31,14 +31,17 @@ def by_generate(folder: str, config: Any, tokenizer: Any, max_length: int, beam:
     import torch
     import transformers
 
+    from limbeck.students.sizes import fitting
+
     model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
-    room = getattr(config, "max_position_embeddings", None) or longest_of(max_length) + 1  # T5 has no last place
+    read = min(max_length, fitting(tokenizer, model).model_max_length)
+    room = getattr(config, "max_position_embeddings", None) or longest_of(read) + 1  # T5 has no last place
     # A beam ends once it has as many texts as it is wide, which is CTranslate2's rule: both do the same work.
     search = {"num_beams": beam, "do_sample": False, "early_stopping": beam > 1}
 
     def write(texts: list[list[str]]) -> list[str]:
         sources = [text for text, _ in texts]
-        inputs = tokenizer(sources, truncation=True, max_length=max_length, padding=True, return_tensors="pt")
+        inputs = tokenizer(sources, truncation=True, max_length=read, padding=True, return_tensors="pt")
         words, mask = inputs["input_ids"], inputs["attention_mask"]
         length = min(longest_of(words.shape[1]), room - 1)  # the start takes a place
         with torch.inference_mode():

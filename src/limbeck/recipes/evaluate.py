@@ -10,12 +10,13 @@ import numpy as np
 from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, DataCard, Record, SeedResult
-from limbeck.core.task import OF_SEQUENCES, Kind, PlaceKind, Task, TokenKind
+from limbeck.core.task import OF_PLACES, OF_SEQUENCES, Kind, PlaceKind, Task, TokenKind
 from limbeck.core.teacher import NoTeacher
 from limbeck.data.corpus import Corpus
 from limbeck.data.encode import encode
 from limbeck.data.language import MaskSettings, TextSettings
 from limbeck.data.language_corpus import load_language
+from limbeck.data.match import is_generic, places_among
 from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.place_single import load_single_places
 from limbeck.data.settings import DataSettings
@@ -35,6 +36,7 @@ from limbeck.recipes.words import ask_words, check_length
 from limbeck.students.open import fingerprint, open_classifier, open_language_model, shape_of, tokenizers_equal
 from limbeck.students.saved import kind_of, kind_saved, open_saved
 from limbeck.students.vocabulary import own_words, shared_words
+from limbeck.teachers.ct2_folder import facts_of
 from limbeck.teachers.live import LiveTeacher
 
 EVALUATING, TIMING = "answering", "measuring"
@@ -63,12 +65,13 @@ def evaluate(
         if where
     ]
     corpus = load_single(settings, asked[0].labels, kind_of(asked[0].network), data, watcher)
+    order = _order_of(asked[1], asked[0], corpus.task, settings) if teacher else []
     watcher.plan([Stage(f"{EVALUATING} {one.where}", float(one.network.num_parameters())) for one in asked])
     logits = [_answers(one, corpus, settings.max_length, watcher) for one in asked]
     arms = [_arm(asked[0], "model", _result(corpus, logits[0]))]
     partings = []
-    if len(asked) == 2:
-        test = corpus.test
+    if teacher:
+        logits[1], test = logits[1][:, order], corpus.test
         closeness = fidelity(corpus.task, logits[0], logits[1], test.labels, test.labelled)
         arms = [
             _arm(asked[1], "teacher", _result(corpus, logits[1])),
@@ -79,6 +82,27 @@ def evaluate(
         knobs={"model": model, "teacher": teacher, "data": settings.model_dump()},
         fingerprints={one.where: fingerprint(one.network) for one in asked},
         disagreements=[parting.model_dump() for parting in partings],
+    )
+
+
+def _order_of(teacher: Model, model: Model, task: Task, settings: DataSettings) -> list[int]:
+    """For every output of the model, the place of the teacher's of the same name; generic ones are named as data is."""
+    generic = is_generic(teacher.labels)
+    if kind_of(teacher.network) in (None, kind_of(model.network), task.kind):
+        if task.kind == "regress" and len(teacher.labels) == 1:
+            return [0]
+        named = [teacher.labels]
+        if generic:
+            named += [settings.classes.split(","), [str(place) for place in range(len(teacher.labels))]]
+        for names in (model.labels, task.labels):  # the data may name the outputs of a model that does not
+            for labels in named:
+                if found := places_among(names, labels):
+                    return found
+    told = [f"{', '.join(one.labels[:6])} ({kind_of(one.network) or task.kind})" for one in (model, teacher)]
+    same = "; if they are the same, list them in the teacher's order with --data.classes" if generic else ""
+    raise MismatchError(
+        f"the model answers with {told[0]}; the teacher with {told[1]}",
+        f"compare models of the same labels, or evaluate each alone, without --teacher{same}",
     )
 
 
@@ -162,9 +186,20 @@ def translators(models: Sequence[str], task: str, trust_remote_code: bool = Fals
     return all(is_ctranslate2(one) or kind_saved(one, trust_remote_code) == "translate" for one in models)
 
 
+def kind_timed(models: Sequence[str], task: str, trust_remote_code: bool = False) -> Kind:
+    """What texts the models read, as far as it matters to a clock: words, questions, sources, or any text."""
+    if translators(models, task, trust_remote_code):
+        return "translate"
+    said = {task}
+    if task == "auto":
+        said = {"" if is_ctranslate2(one) else kind_saved(one, trust_remote_code) or "" for one in models}
+    return next((kind for kind in OF_PLACES if said == {kind}), "classify")
+
+
 def _sized(where: str, trust_remote_code: bool) -> Arm:
     name = Path(where).name
     if is_ctranslate2(where):
+        facts_of(where)  # or refuses: without them it may write something else
         title = f"{name}, in CTranslate2"
         return Arm(name=where, title=title, role="model", runs=[], size=converted_size(where))
     network, _ = open_saved(where, trust_remote_code=trust_remote_code)

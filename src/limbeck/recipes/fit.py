@@ -34,7 +34,7 @@ from limbeck.recipes.prepare import data_prints
 from limbeck.recipes.run import TrainRun
 from limbeck.recipes.sequence_exam import SequenceExam
 from limbeck.recipes.tagged import beginning, tagged
-from limbeck.recipes.tell import describe, measure_speed, now
+from limbeck.recipes.tell import describe, now, speeds_of
 from limbeck.recipes.word_exam import TokenExam
 from limbeck.recipes.words import ask_words, check_length, mask_fingerprint, sample_of, text_fingerprint
 from limbeck.recipes.written import gold_targets
@@ -99,6 +99,7 @@ def _fit(
     place = folder / "model"
     put(outcome.model, place)
     network, tokenizer = job.reopen(place)
+    arm, troubles = _arm(job, network, place, outcome, watcher)
     paper = VASWANI_2017 if job.cell.task.of_sequences else DEVLIN_2019
     record = Record(
         kind="train",
@@ -112,9 +113,10 @@ def _fit(
         task=job.cell.task,
         metric=job.cell.task.metric,
         data=job.card,
-        arms=[_arm(job, network, place, outcome, watcher)],
+        arms=[arm],
         seconds={FITTING: outcome.result.seconds},
         citations=[Citation(text=str(paper), bibtex=paper.bibtex())],
+        notes=troubles,
     )
     record.save(folder / RECORD_FILE)
     report = Report((record,))
@@ -232,15 +234,11 @@ def patient(run: TrainRun) -> TrainRun:
     return run.but(train={**FROM_NOTHING, **run.train.model_dump(exclude_unset=True)})
 
 
-def _arm(job: Job, network: PreTrainedModel, place: Path, outcome: Outcome, watcher: Watcher) -> Arm:
-    """The trained model with its size and, if asked for, its speed."""
-    settings = job.run.measure
-    timed = settings.speed
+def _arm(job: Job, network: PreTrainedModel, place: Path, outcome: Outcome, watcher: Watcher) -> tuple[Arm, list[str]]:
+    """The trained model with its size and, if asked for, its speed; and what hindered to time it."""
     beam = TranslateSettings().test_beam if job.cell.task.of_sequences else 0
-    speeds = (
-        measure_speed({"model": place}, job.texts, settings, job.longest, watcher, MEASURING, beam) if timed else {}
-    )
-    return Arm(
+    speeds, troubles = speeds_of({"model": place}, job.texts, job.run.measure, job.longest, watcher, MEASURING, beam)
+    arm = Arm(
         name="model",
         title=f"{describe(network)}, trained on {'text' if job.cell.task.of_tokens else 'labels'}",
         role="model",
@@ -250,3 +248,4 @@ def _arm(job: Job, network: PreTrainedModel, place: Path, outcome: Outcome, watc
         size=size_of(network, place),
         speed=speeds.get("model"),
     )
+    return arm, troubles

@@ -10,6 +10,7 @@ from pathlib import Path
 from transformers import PreTrainedModel
 
 from limbeck.core.card import METHODS, card_of
+from limbeck.core.errors import LimbeckError
 from limbeck.core.files import explained
 from limbeck.core.objective import Objective, wants
 from limbeck.core.progress import Watcher
@@ -41,10 +42,9 @@ class Findings:
 
 def tell(found: Findings, watcher: Watcher, stage: str) -> Record:
     ready, run = found.ready, found.ready.run
-    speeds: dict[str, Speed] = {}
-    if run.measure.speed:
-        folders = {"teacher": found.teacher_home} | {name: done[0].model for name, done in found.outcomes.items()}
-        speeds = measure_speed(folders, ready.material.matter.texts, run.measure, run.data.max_length, watcher, stage)
+    folders = {"teacher": found.teacher_home} | {name: done[0].model for name, done in found.outcomes.items()}
+    texts = ready.material.matter.texts
+    speeds, troubles = speeds_of(folders, texts, run.measure, run.data.max_length, watcher, stage)
     arms = [_teacher_arm(found, speeds.get("teacher"))]
     arms += [_student_arm(found, name, speeds.get(name)) for name in found.outcomes]
     return Record(
@@ -64,7 +64,7 @@ def tell(found: Findings, watcher: Watcher, stage: str) -> Record:
         disagreements=_partings(found),
         seconds={arm.name: sum(run.seconds for run in arm.runs) for arm in arms},
         citations=citations(run.recipe, ready.objective),
-        notes=_notes(found),
+        notes=[*_notes(found), *troubles],
     )
 
 
@@ -95,6 +95,36 @@ def measure_speed(
         max_length=max_length,
         beam=beam,
     )
+
+
+def speeds_of(
+    folders: dict[str, Path],
+    texts: Sequence[tuple[str, str]],
+    settings: MeasureSettings,
+    max_length: int,
+    watcher: Watcher,
+    stage: str,
+    beam: int = 0,
+) -> tuple[dict[str, Speed], list[str]]:
+    """If asked for, of every model that can be timed; and what hindered. Trained models outlive a clock that fails."""
+    how = (texts, settings, max_length, watcher, stage, beam)
+    if not settings.speed:
+        return {}, []
+    try:
+        return measure_speed(folders, *how), []
+    except LimbeckError:
+        speeds: dict[str, Speed] = {}
+        notes = []
+        for name, home in folders.items():
+            try:
+                speeds |= measure_speed({name: home}, *how)
+            except LimbeckError as error:
+                notes.append(f"Not timed: {error.problem.strip().splitlines()[0].rstrip(':')}.")
+        if len(speeds) > 1:
+            notes.insert(
+                0, "Models were timed one after another, not in rotation, since one of them could not be timed."
+            )
+        return speeds, notes
 
 
 def settle(model: Model, home: Path) -> Path:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.core.errors import LimbeckError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Arm, Citation, Comparison, Failure, Record, SeedResult, Speed
 from limbeck.measure.machine import machine
@@ -22,7 +21,7 @@ from limbeck.recipes.compare_lanes import Lane
 from limbeck.recipes.ground import Ground
 from limbeck.recipes.prepare import Material
 from limbeck.recipes.run import Run
-from limbeck.recipes.tell import citations, label_notes, measure_speed, now
+from limbeck.recipes.tell import citations, label_notes, now, speeds_of
 from limbeck.students.open import shape_of
 
 TOGETHER = 0.95  # how sure all intervals are at once
@@ -51,7 +50,7 @@ class Contest:
 
 def tell_compare(found: Contest, watcher: Watcher, stage: str, notes: Sequence[str] = ()) -> Record:
     run, material = found.run, found.material
-    speeds, troubles = _speeds(found, watcher, stage) if run.measure.speed else ({}, [])
+    speeds, troubles = _speeds(found, watcher, stage)
     arms = [_teacher_arm(found, speeds), *_in_order(found, [_arm(found, lane, speeds) for lane in found.done])]
     return Record(
         kind="compare",
@@ -132,26 +131,12 @@ def _in_order(found: Contest, arms: Sequence[Arm]) -> list[Arm]:
 
 
 def _speeds(found: Contest, watcher: Watcher, stage: str) -> tuple[dict[str, Speed], list[str]]:
-    """Of the teacher and of one model of each build; and what hindered. Trained models outlive a clock that fails."""
+    """Of the teacher and of one model of each build; and what hindered."""
     homes = {timed_as(lane): found.outcomes[lane.name][0].model for lane in reversed(found.done)}
     folders = {"teacher": found.teacher_home, **homes} if found.teacher_home else homes
     run, texts = found.run, found.material.texts
     beam = run.translate.test_beam if found.material.task.of_sequences else 0
-
-    def timed(some: dict[str, Path]) -> dict[str, Speed]:
-        return measure_speed(some, texts, run.measure, run.data.max_length, watcher, stage, beam)
-
-    try:
-        return timed(folders), []
-    except LimbeckError:
-        speeds: dict[str, Speed] = {}
-        notes = ["Models were timed one after another, not in rotation, since one of them could not be timed."]
-        for name, home in folders.items():
-            try:
-                speeds |= timed({name: home})
-            except LimbeckError as error:
-                notes.append(f"Not timed: {error.problem.strip().splitlines()[0].rstrip(':')}.")
-        return speeds, notes
+    return speeds_of(folders, texts, run.measure, run.data.max_length, watcher, stage, beam)
 
 
 def timed_as(lane: Lane) -> str:

@@ -18,7 +18,7 @@ from limbeck.measure.size import size_of
 from limbeck.recipes.cell import Answers, Outcome
 from limbeck.recipes.finetune import without_teacher
 from limbeck.recipes.run import Run
-from limbeck.recipes.tell import citations, describe, measure_speed, now
+from limbeck.recipes.tell import citations, describe, now, speeds_of
 from limbeck.recipes.words import Words, sample_of
 from limbeck.students.open import open_language_model, shape_of
 from limbeck.teachers.about import Info
@@ -45,10 +45,8 @@ def tell_words(found: WordFindings, watcher: Watcher, stage: str) -> Record:
     homes = {name: done[0].model for name, done in found.outcomes.items()}
     if found.teacher_home:
         homes = {"teacher": found.teacher_home, **homes}
-    speeds: dict[str, Speed] = {}
-    if run.measure.speed:
-        texts = sample_of(words.corpus.test, found.tokenizer)
-        speeds = measure_speed(homes, texts, run.measure, words.corpus.length, watcher, stage)
+    texts = sample_of(words.corpus.test, found.tokenizer)
+    speeds, troubles = speeds_of(homes, texts, run.measure, words.corpus.length, watcher, stage)
     arms = [_arm(found, name, home, speeds.get(name)) for name, home in homes.items()]
     figures = (
         {"cache_bytes_per_token": found.kept.bytes_per_token, "cache_bytes": found.kept.bytes} if found.kept else {}
@@ -70,7 +68,7 @@ def tell_words(found: WordFindings, watcher: Watcher, stage: str) -> Record:
         figures=figures,
         seconds={arm.name: sum(one.seconds for one in arm.runs) for arm in arms},
         citations=citations(run.recipe, found.objective),
-        notes=[*found.notes, *_remarks(found)],
+        notes=[*found.notes, *_remarks(found), *troubles],
     )
 
 

@@ -19,9 +19,9 @@ Groups = list[tuple[str, list[svg.Bar]]]
 
 
 def standing(record: Record) -> Figure | None:
-    """The arms in order of their quality, where there are many."""
+    """The arms in order of their quality, where there are many; texts without labels give none."""
     scored = [(arm, found) for arm in by_quality(record, record.arms) if (found := quality(arm, record.metric))]
-    if len(scored) < MANY and record.kind != "compare":
+    if not scored or (len(scored) < MANY and record.kind != "compare"):
         return None
     tone, metric, rows = tones(record), record.metric, []
     for arm, found in scored:

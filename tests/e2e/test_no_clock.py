@@ -1,0 +1,59 @@
+"""Where speed cannot be measured, what was trained is kept, and the record says what is missing."""
+
+import pytest
+
+from limbeck.core.progress import Silent
+from limbeck.core.record import Record
+from limbeck.measure.settings import MeasureSettings
+from limbeck.recipes.tell import speeds_of
+from running import BLOCKS, limbeck
+
+BRIEF = (
+    *("--epochs", 1, "--batch-size", 16, "--train.threads", 1),
+    *("--measure.bootstrap", 200, "--measure.repeats", 1, "--measure.rounds", 5, "--measure.threads", 1),
+)
+
+
+@pytest.fixture
+def no_clock(monkeypatch):
+    """No Python starts with this, and models are timed in processes of their own."""
+    monkeypatch.setenv("PYTHONHASHSEED", "none at all")
+
+
+@pytest.fixture
+def jobs(teacher_folder, reviews, corpus, bare, masked):
+    of_words = ("--task", "mask-fill", "--data", corpus, *BLOCKS)
+    small = ("--student.layers", 1, "--no-baseline")
+    return {
+        "distill": ("distill", "--teacher", teacher_folder, "--data", reviews, *small),
+        "distill words": ("distill", "--teacher", masked, *of_words, *small),
+        "train": ("train", "--model", teacher_folder, "--data", reviews),
+        "train words": ("train", "--model", bare, *of_words),
+    }
+
+
+@pytest.mark.parametrize("job", ["distill", "distill words", "train", "train words"])
+def test_a_run_ends_with_its_record_without_a_clock(job, jobs, no_clock, tmp_path):
+    out = tmp_path / "run"
+    said = limbeck(*jobs[job], *BRIEF, "--out", out)
+    assert said.code == 0, said.err
+    record = Record.load(out)
+    assert [arm.speed for arm in record.arms] == [None] * len(record.arms)
+    troubles = [note for note in record.notes if note.startswith("Not timed: the speed of ")]
+    assert len(troubles) == len(record.arms)
+    assert not any("in rotation" in note for note in record.notes)
+    assert "Not timed: the speed of " in (out / "report.html").read_text(encoding="utf-8")
+    assert any((out / name / "model.safetensors").exists() for name in ("student", "model"))
+
+
+def test_one_model_without_a_speed_hides_no_other(teacher_folder, tmp_path):
+    folders = {"gone": tmp_path, "teacher": teacher_folder, "student": teacher_folder}
+    settings = MeasureSettings(repeats=1, rounds=5, threads=1)
+    speeds, notes = speeds_of(folders, [("a lovely film", "")], settings, 16, Silent(), "measuring")
+    assert list(speeds) == ["teacher", "student"]
+    assert notes == [
+        "Models were timed one after another, not in rotation, since one of them could not be timed.",
+        f"Not timed: {tmp_path} is not a model folder: it has no config.json.",
+    ]
+    unasked = speeds_of(folders, [], settings.but(speed=False), 16, Silent(), "measuring")
+    assert unasked == ({}, [])
