@@ -71,7 +71,7 @@ def test_layers_named_are_kept_of_the_model_given(material, other, keep, layers)
     assert student.start.network.config.num_hidden_layers == layers
 
 
-def test_on_running_text_another_family_is_refused_by_name(tmp_path):
+def test_on_running_text_another_family_or_size_is_refused_by_name(tmp_path):
     teacher, start = (save(make_masked(layers=2, seed=n), make_tokenizer(), tmp_path / str(n)) for n in (1, 2))
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n\n".join(make_text(40)), encoding="utf-8")
@@ -80,6 +80,9 @@ def test_on_running_text_another_family_is_refused_by_name(tmp_path):
     assert said.code == 2
     assert "family 'mobilebert', but the model it starts from is a bert" in said.err
     assert "--student.family same" in said.err
+    said = limbeck("distill", *given, "--student.layers", 1, "--out", tmp_path / "run", *WORDS)
+    assert said.code == 2
+    assert "taken as it is here" in said.err
     assert not (tmp_path / "run").exists()
 
 

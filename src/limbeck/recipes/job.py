@@ -12,6 +12,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from limbeck.core.count import count_parameters
+from limbeck.core.errors import KnobError
 from limbeck.core.record import Record
 from limbeck.core.task import Task
 from limbeck.data.rows import Dataset
@@ -19,7 +20,7 @@ from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes.cell import Cell, Exam, Outcome
 from limbeck.recipes.finetune import without_teacher
 from limbeck.recipes.folder import RECORD_FILE, put
-from limbeck.recipes.phases import Plan, single
+from limbeck.recipes.phases import Plan, is_family, single
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run
 from limbeck.report import Report
@@ -53,6 +54,23 @@ def start_from(given: Model, reopen: Callable[[], PreTrainedModel]) -> Start:
     """A model in hand, or one that is opened again for every seed."""
     origin = f"The student starts from {given.where or 'the given model'}."
     return Start(given.network, origin, reopen if given.where else partial(copy.deepcopy, given.network))
+
+
+def leaves(shape: Shrink, network: PreTrainedModel) -> bool:
+    """Whether a model is to stay as it is. An end from which layers are kept says nothing where all are."""
+    keep = "spread" if shape.keep in ("first", "last") else shape.keep
+    family = "same" if is_family(network.config.model_type, shape.family) else shape.family
+    return shape.but(keep=keep, family=family) == Shrink(family="same")
+
+
+def start_whole(shape: Shrink, given: Model, reopen: Callable[[], PreTrainedModel]) -> Start:
+    """From a model as it is: only of classifiers and the like is another size made. The family is checked later."""
+    if not leaves(shape.but(family="same"), given.network):
+        raise KnobError(
+            "the model of --student-from is taken as it is here, but knobs of 'student' ask for another size",
+            "leave them out, or make that model smaller first and start from the result",
+        )
+    return start_from(given, reopen)
 
 
 def start_shrunk(shape: Shrink, teacher: Model, pairs: bool = False) -> Start:

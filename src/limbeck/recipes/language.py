@@ -32,8 +32,8 @@ from limbeck.recipes.job import (
     cells,
     finish,
     passed,
-    start_from,
     start_shrunk,
+    start_whole,
     timing_cost,
 )
 from limbeck.recipes.kept import check_kept, fill, kept_rounds, new_store
@@ -178,7 +178,7 @@ def _open(where: str, run: Run, fresh: bool) -> tuple[PreTrainedModel, Any]:
 
 def _start(run: Run, teacher: Model | None, given: Model | None) -> Start:
     if given is not None:
-        return start_from(given, lambda: _open(given.where, run, fresh=True)[0])
+        return start_whole(run.student, given, lambda: _open(given.where, run, fresh=True)[0])
     assert teacher is not None
     return start_shrunk(run.student, teacher)
 

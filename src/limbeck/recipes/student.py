@@ -12,13 +12,12 @@ from limbeck.data.corpus import Corpus
 from limbeck.recipes.asked import Asked
 from limbeck.recipes.cell import Cell, TaughtExam
 from limbeck.recipes.finetune import without_teacher
-from limbeck.recipes.job import Start, cells, passed, start_from, start_shrunk
-from limbeck.recipes.phases import Plan, is_family, plan
+from limbeck.recipes.job import Start, cells, leaves, passed, start_from, start_shrunk
+from limbeck.recipes.phases import Plan, plan
 from limbeck.recipes.prepare import Prepared
 from limbeck.recipes.recipe import to_table
 from limbeck.recipes.run import Run
 from limbeck.students.open import shape_of
-from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import sizes_of
 
 
@@ -96,7 +95,7 @@ def _start(ready: Prepared) -> Start:
     if given is None:
         return start_shrunk(shape, ready.teacher, pairs)
     reopened = partial(ready.material.form.headed, given.where, ready.task, ready.run.trust_remote_code)
-    if _leaves(shape, given.network):
+    if leaves(shape, given.network):
         return start_from(given, lambda: reopened()[0])
     if not given.where:
         start = start_shrunk(shape, given, pairs)
@@ -108,10 +107,3 @@ def _start(ready: Prepared) -> Start:
 
     network, inheritance = shape.build(given.network, given.tokenizer, pairs)
     return Start(network, f"Of {given.where}: {inheritance.sentence()}", shrunk)
-
-
-def _leaves(shape: Shrink, network: PreTrainedModel) -> bool:
-    """Whether a model is to stay as it is. An end from which layers are kept says nothing where all are."""
-    keep = "spread" if shape.keep in ("first", "last") else shape.keep
-    family = "same" if is_family(network.config.model_type, shape.family) else shape.family
-    return shape.but(keep=keep, family=family) == Shrink(family="same")

@@ -17,7 +17,7 @@ from limbeck.data.sequences import Sequences
 from limbeck.objectives import Language
 from limbeck.recipes.cell import Cell
 from limbeck.recipes.ground import Ground
-from limbeck.recipes.job import Start, passed, start_from, start_shrunk
+from limbeck.recipes.job import Start, passed, start_shrunk, start_whole
 from limbeck.recipes.phases import Plan, plan, single
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.recipe import from_table
@@ -152,7 +152,7 @@ def set_up_writer(run: Run, ground: Ground, student: Model | None = None) -> Wri
 def _start(run: Run, ground: Ground, student: Model | None) -> tuple[Start, Any]:
     if student is not None:
         reopened = partial(open_translator, student.where, trust_remote_code=run.trust_remote_code)
-        return start_from(student, lambda: reopened()[0]), student.tokenizer
+        return start_whole(run.student, student, lambda: reopened()[0]), student.tokenizer
     if ground.teacher is not None:
         return start_shrunk(run.student, ground.teacher), ground.teacher.tokenizer
     begin = ground.begin
