@@ -187,6 +187,7 @@ def test_charts_of_translators() -> None:
     assert [figure.title for figure in trade_offs([record])] == ["Size against BLEU", "Latency against BLEU"]
     assert all("Better lies up" in figure.caption for figure in trade_offs([record]))
     assert "one sentence, written with a beam of 5" in trade_offs([record])[1].caption
+    assert not trade_offs([record.but(arms=record.arms[:1])]), "one mark alone shows nothing"
     assert learning(record).title == "BLEU on the dev split"
     assert standing(writers.compared()).title == "BLEU of every model"
     assert closeness(record) is calibration(record) is None

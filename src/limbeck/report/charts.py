@@ -62,7 +62,7 @@ def trade_offs(records: Sequence[Record]) -> list[Figure]:
             (f"Latency against {name}", f"milliseconds per {units(same[0]).text}, median", _milliseconds),
         ):
             points = [p for record in same for p in _points(record, x_of, alone=len(records) == 1)]
-            if points:
+            if len(points) > 1:  # a single one shows nothing that the table does not
                 timing = _timing(same) if x_of is _milliseconds and same[0].task.of_tokens else ""
                 figures.append(_trade(title, x_title, metric, points, same, timing))
     return figures
