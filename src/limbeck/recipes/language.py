@@ -78,7 +78,7 @@ def distill_words(
     run = asked_for.run
     if run.train.threads:
         torch.set_num_threads(run.train.threads)
-    ready = _prepare(run, folder, asked_for.data, asked_for.teacher, asked_for.student, watcher)
+    ready = _prepare(run, asked_for.data, asked_for.teacher, asked_for.student, watcher)
     agree(folder, ready.run, ready.fingerprints)
     for note in ready.notes:
         watcher.say(note)
@@ -116,9 +116,7 @@ def _kind(run: Run) -> TokenKind:
     return run.data.task  # type: ignore[return-value]
 
 
-def _prepare(
-    run: Run, folder: Path, data: object, taught: Model | None, started: Model | None, watcher: Watcher
-) -> Ready:
+def _prepare(run: Run, data: object, taught: Model | None, started: Model | None, watcher: Watcher) -> Ready:
     check_loggers(run.train)
     run = complete(run, Task(kind=_kind(run)))
     objective = from_table(run.objective)
@@ -152,7 +150,7 @@ def _prepare(
         **({"student": fingerprint(given.network)} if given and not given.where else {}),
     }
     live, said = _lives(objective, run)
-    store = None if live or not wants(objective) else _store(run, folder, objective, prints, vocabulary, bool(teacher))
+    store = None if live or not wants(objective) else _store(run, objective, prints, vocabulary, bool(teacher))
     run = run.but(
         train=run.train.at_width(shape_of(start.network).hidden, Task(kind=_kind(run))),
         mask=run.mask.but(rounds=_rounds(run, store)),
@@ -207,9 +205,7 @@ def _lives(objective: Objective, run: Run) -> tuple[bool, list[str]]:
     return True, [f"The objective wants the teacher's {whole}, too large to keep: it is asked at every step."]
 
 
-def _store(
-    run: Run, folder: Path, objective: Objective, prints: dict[str, str], vocabulary: int, writable: bool
-) -> Store:
+def _store(run: Run, objective: Objective, prints: dict[str, str], vocabulary: int, writable: bool) -> Store:
     """The answers kept so far, checked against what is asked; made anew where there are none."""
     place = answers_place(run)
     if (place / "index.json").exists() or not writable:
