@@ -61,6 +61,38 @@ def test_a_stage_that_goes_on_from_its_middle_is_judged_by_this_session(clock):
     assert watch.remaining == pytest.approx(120)
 
 
+def test_a_stage_that_was_faster_than_its_price_is_forgotten(clock):
+    watch = Clock()
+    watch.plan([Stage("ask", 100.0), *(Stage(f"cell {k}", 100.0) for k in range(4))])
+    for seconds in range(20):
+        watch.at("ask", seconds / 19)
+        clock[0] += 1
+    for seconds in range(400):  # a fourth of a unit a second
+        watch.at("cell 0", min(seconds / 400, 1))
+        clock[0] += 1
+    assert watch.remaining == pytest.approx(4 * 301, rel=0.02)
+
+
+def test_a_pace_without_a_mark_of_late_is_that_of_all(clock):
+    watch = Clock()
+    watch.plan(STAGES[1:])
+    watch.at("train", 0.01)
+    clock[0] += 1000
+    watch.at("train", 0.5)
+    assert watch.remaining == pytest.approx(1000)
+
+
+def test_a_job_of_hours_is_judged_after_a_minute(clock):
+    watch = Clock()
+    watch.plan(STAGES)
+    clock[0] += 30
+    watch.at("ask", 0.005)
+    assert watch.remaining is None
+    clock[0] += 30
+    watch.at("ask", 0.01)
+    assert watch.remaining == pytest.approx(60 * 399)
+
+
 def test_clock_text():
     assert [clock_text(seconds) for seconds in (None, 0, 61, 3661)] == ["…", "0:00", "1:01", "1:01:01"]
 

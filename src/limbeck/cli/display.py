@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -24,11 +25,13 @@ class Clock:
         self._done: dict[str, float] = {}
         self._start = time.monotonic()
         self._ahead = 0.0  # what was there when the clock started, from an earlier session
+        self._marks = deque([(self._start, 0.0)])  # at which time how much was this session's
 
     def plan(self, stages: Sequence[Stage]) -> None:
         """Adds to what was planned before, so that a job of several runs has one clock."""
         if not self._costs:
             self._start = time.monotonic()
+            self._marks = deque([(self._start, 0.0)])
         self._costs |= {stage.name: stage.cost for stage in stages}
 
     def at(self, stage: str, done: float) -> None:
@@ -37,21 +40,37 @@ class Clock:
         # A stage that is found finished, or starts in its middle, was done before this session.
         if fresh and done > A_STEP:
             self._ahead += self._costs.get(stage, 0.0) * done
+        self._mark()
+
+    def _mark(self) -> None:
+        """Keeps the marks of the later half, or of the last minute: stages are priced roughly, and one that went
+        faster than its price says nothing of those to come."""
+        now = time.monotonic()
+        if now - self._marks[-1][0] >= 1:
+            self._marks.append((now, self._mine))
+        since = now - max(60.0, (now - self._start) / 2)
+        while len(self._marks) > 1 and self._marks[1][0] <= since:
+            self._marks.popleft()
+
+    @property
+    def _total(self) -> float:
+        return sum(self._costs.values())
+
+    @property
+    def _mine(self) -> float:
+        return sum(self._costs.get(name, 0.0) * done for name, done in self._done.items()) - self._ahead
 
     @property
     def share(self) -> float:
-        total = sum(self._costs.values())
-        return sum(self._costs.get(name, 0.0) * done for name, done in self._done.items()) / total if total else 0.0
+        return (self._mine + self._ahead) / self._total if self._total else 0.0
 
     @property
     def remaining(self) -> float | None:
-        """Seconds still to go, once there is something to judge by."""
-        total = sum(self._costs.values())
-        mine = self.share * total - self._ahead
-        spent = time.monotonic() - self._start
-        if mine <= 0.01 * total or spent < 2:
-            return None
-        return spent * (1 - self.share) * total / mine
+        """Seconds still to go at the pace of late, once there is something to judge by."""
+        then, before = self._marks[0]
+        spent, gained = time.monotonic() - then, self._mine - before
+        enough = spent >= 60 or (spent >= 2 and self._mine > 0.01 * self._total)
+        return spent * (1 - self.share) * self._total / gained if enough and gained > 0 else None
 
 
 def clock_text(seconds: float | None) -> str:
