@@ -148,5 +148,7 @@ def timing_cost(settings: MeasureSettings, models: int) -> float:
 
 
 def passed(network: PreTrainedModel) -> float:
-    """The parameters that a row passes through: looking up a word costs nothing."""
-    return float(count_parameters(network)[1])
+    """The parameters that a row passes through: looking up a word costs nothing, scoring all words does."""
+    scores = network.get_output_embeddings()
+    tied = scores is not None and scores.weight is network.get_input_embeddings().weight
+    return float(count_parameters(network)[1] + (scores.weight.numel() if tied else 0))
