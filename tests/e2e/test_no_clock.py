@@ -7,6 +7,8 @@ from limbeck.core.record import Record
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes.tell import speeds_of
 from running import BLOCKS, limbeck
+from tongues import sentences, translate, write_pairs
+from untaught import make_teacher, of_files
 
 BRIEF = (
     *("--epochs", 1, "--batch-size", 16, "--train.threads", 1),
@@ -21,18 +23,22 @@ def no_clock(monkeypatch):
 
 
 @pytest.fixture
-def jobs(teacher_folder, reviews, corpus, bare, masked):
+def jobs(teacher_folder, reviews, corpus, bare, masked, tmp_path):
+    texts = sentences(200, seed=0)
+    translator = make_teacher(tmp_path / "translator", [*texts, *map(translate, texts)])
+    pairs = of_files(write_pairs(tmp_path, 200))
     of_words = ("--task", "mask-fill", "--data", corpus, *BLOCKS)
     small = ("--student.layers", 1, "--no-baseline")
     return {
         "distill": ("distill", "--teacher", teacher_folder, "--data", reviews, *small),
         "distill words": ("distill", "--teacher", masked, *of_words, *small),
+        "distill pairs": ("distill", "--recipe", "word-kd", "--teacher", translator, *pairs, *small),
         "train": ("train", "--model", teacher_folder, "--data", reviews),
         "train words": ("train", "--model", bare, *of_words),
     }
 
 
-@pytest.mark.parametrize("job", ["distill", "distill words", "train", "train words"])
+@pytest.mark.parametrize("job", ["distill", "distill words", "distill pairs", "train", "train words"])
 def test_a_run_ends_with_its_record_without_a_clock(job, jobs, no_clock, tmp_path):
     out = tmp_path / "run"
     said = limbeck(*jobs[job], *BRIEF, "--out", out)
@@ -44,6 +50,7 @@ def test_a_run_ends_with_its_record_without_a_clock(job, jobs, no_clock, tmp_pat
     assert not any("in rotation" in note for note in record.notes)
     assert "Not timed: the speed of " in (out / "report.html").read_text(encoding="utf-8")
     assert any((out / name / "model.safetensors").exists() for name in ("student", "model"))
+    assert ("student-int8" in {arm.name for arm in record.arms}) == (job == "distill pairs")
 
 
 def test_one_model_without_a_speed_hides_no_other(teacher_folder, tmp_path):

@@ -15,7 +15,7 @@ from limbeck.measure.size import size_of
 from limbeck.recipes.cell import Answers, Outcome
 from limbeck.recipes.job import MEASURING
 from limbeck.recipes.sequence_exam import SequenceExam
-from limbeck.recipes.tell import measure_speed
+from limbeck.recipes.tell import speeds_of
 from limbeck.recipes.tell_compare import Contest
 from limbeck.recipes.tell_directions import with_directions
 from limbeck.students.open_translator import open_translator
@@ -34,11 +34,13 @@ def with_translations(contest: Contest, record: Record, watcher: Watcher) -> Rec
         return record
     name, outcome = best
     try:
-        arm, said = _int8(contest, exam, name, outcome, watcher)
+        arm, said, troubles = _int8(contest, exam, name, outcome, watcher)
     except LimbeckError as error:
         return record.but(notes=[*record.notes, f"No int8 student: {error.problem}. {error.remedy}"])
     both = _against(contest, exam, arm, said, outcome, name)
-    return record.but(arms=[*record.arms, arm], comparisons=[*record.comparisons, both])
+    return record.but(
+        arms=[*record.arms, arm], comparisons=[*record.comparisons, both], notes=[*record.notes, *troubles]
+    )
 
 
 def _best(contest: Contest) -> tuple[str, Outcome] | None:
@@ -73,8 +75,10 @@ def _samples(contest: Contest, exam: SequenceExam) -> list[Sample]:
     ]
 
 
-def _int8(contest: Contest, exam: SequenceExam, name: str, outcome: Outcome, watcher: Watcher) -> tuple[Arm, Answers]:
-    """The best student in CTranslate2, measured where it will run."""
+def _int8(
+    contest: Contest, exam: SequenceExam, name: str, outcome: Outcome, watcher: Watcher
+) -> tuple[Arm, Answers, list[str]]:
+    """The best student in CTranslate2, measured where it will run; and what hindered its clock."""
     run, home = contest.run, contest.folder / INT8
     convert(outcome.model, home, "int8")
     network, _ = open_translator(outcome.model)
@@ -87,10 +91,8 @@ def _int8(contest: Contest, exam: SequenceExam, name: str, outcome: Outcome, wat
     )
     said, _ = exam.of_engine(translator)
     texts, beam = contest.material.texts, settings.test_beam
-    timed = run.measure.speed
-    speeds = (
-        measure_speed({INT8: home}, texts, run.measure, run.data.max_length, watcher, MEASURING, beam) if timed else {}
-    )
+    how = (texts, run.measure, run.data.max_length, watcher, MEASURING, beam)
+    speeds, troubles = speeds_of({INT8: home}, *how)
     arm = Arm(
         name=INT8,
         title=f"{name}, int8 in CTranslate2",
@@ -100,7 +102,7 @@ def _int8(contest: Contest, exam: SequenceExam, name: str, outcome: Outcome, wat
         size=size_of(network, home),
         speed=speeds.get(INT8),
     )
-    return arm, said
+    return arm, said, troubles
 
 
 def _against(contest: Contest, exam: SequenceExam, arm: Arm, said: Answers, outcome: Outcome, name: str) -> Comparison:
