@@ -10,6 +10,7 @@ import pytest
 
 from limbeck.core.errors import ModelError
 from limbeck.data.sequences import encode_sequences
+from limbeck.students.languages import languages_said
 from limbeck.students.open_translator import decoder_start, open_translator
 from limbeck.students.vocabulary import own_words
 from limbeck.teachers.ct2 import fastest
@@ -17,6 +18,7 @@ from limbeck.teachers.ct2_folder import facts_of
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translators import Generating
 from students.tiny_polyglots import ENGLISH, FAMILIES, GERMAN, code_of, model, saved, tokenizer
+from untaught import make_teacher
 
 
 def folder(family: str, place: Path, forced: str | None, start: str | None = None, **languages: str) -> Path:
@@ -59,6 +61,19 @@ def test_targets_begin_as_translations_do(family: str, both: bool, tmp_path: Pat
 def test_a_language_that_only_the_tokenizer_names_is_written(family: str, tmp_path: Path) -> None:
     network, words = open_translator(folder(family, tmp_path, None, src_lang=ENGLISH[family], tgt_lang=GERMAN[family]))
     assert written(network, words)[1] == words.convert_ids_to_tokens(code_of(words, GERMAN[family]))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_both_languages_are_told_to_the_person(family: str, tmp_path: Path) -> None:
+    """One that is not named is the tokenizer's default, English, and may be wrong."""
+    words = open_translator(said_by_model(family, tmp_path))[1]
+    assert [line.split(":")[0] for line in languages_said(words)] == [
+        f"it reads {ENGLISH[family]} and writes {GERMAN[family]}"
+    ]
+
+
+def test_a_translator_of_one_pair_has_no_codes_to_tell(tmp_path: Path) -> None:
+    assert languages_said(open_translator(make_teacher(tmp_path, ["a dog", "ein hund"]))[1]) == []
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -24,6 +24,7 @@ from limbeck.recipes.run import Run
 from limbeck.recipes.several import Guided, mixed, open_directions
 from limbeck.recipes.written import translated
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
+from limbeck.students.languages import languages_said
 from limbeck.students.new_settings import NewSettings
 from limbeck.students.open_translator import new_translator, open_translator
 from limbeck.students.vocabulary import own_words
@@ -102,6 +103,8 @@ def gather_pairs(run: Run, watcher: Watcher, *, data: object = None, teacher: Mo
     if run.teacher:
         watcher.say(f"opening the teacher {run.teacher}")
         teacher = Model(*open_translator(run.teacher, trust_remote_code=run.trust_remote_code), where=run.teacher)
+        for line in languages_said(teacher.tokenizer):
+            watcher.say(line)
     corpus = read_parallel(run.data, run.pairs, data, watcher)
     prints = {"data": pairs_fingerprint(corpus)}
     begin, notes = (None, []) if teacher else begun(run.new, corpus, written=_foreign(run, black_box, corpus, watcher))

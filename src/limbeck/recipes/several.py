@@ -20,6 +20,7 @@ from limbeck.recipes.directions import Direction, check_directions, language_of,
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run
 from limbeck.students.fingerprint import tokenizers_equal
+from limbeck.students.languages import languages_said
 from limbeck.students.open_translator import decoder_start, open_translator
 
 REVERSED = "reversed in dev or test of another direction"
@@ -43,6 +44,8 @@ def open_directions(run: Run, watcher: Watcher) -> list[Guided]:
         watcher.say(f"opening the teacher of {name}, {direction.teacher}")
         opened = open_translator(direction.teacher, trust_remote_code=run.trust_remote_code)
         models[name] = Model(*opened, where=direction.teacher)
+        for line in languages_said(models[name].tokenizer):
+            watcher.say(line)
         check_tag(models[name].tokenizer, language_of(name), direction.teacher)
     _check_words(models)
     corpora = {name: _read(run, name, direction, watcher) for name, direction in run.directions.items()}

@@ -22,7 +22,7 @@ def settle_language(where: str | Path, model: PreTrainedModel, tokenizer: Any, s
     """Makes targets and translations begin alike, `start` being what the decoder reads first; or refuses.
 
     Tokenizers of one language, or of one pair, are left alone."""
-    if type(tokenizer).__name__.removesuffix("Fast") not in _OF_MANY:
+    if not _of_many(tokenizer):
         return
     codes = _codes(tokenizer)
     language = _language(where, tokenizer.tgt_lang, _forced(model), start, codes)
@@ -36,6 +36,17 @@ def settle_language(where: str | Path, model: PreTrainedModel, tokenizer: Any, s
             f"set decoder_start_token_id to {codes[language]} in its config.json (mBART), "
             "or save its tokenizer with legacy_behaviour=False (NLLB)",
         )
+
+
+def languages_said(tokenizer: Any) -> list[str]:
+    """For a person to check: a source language that nobody named is the tokenizer's default, and no error."""
+    if not _of_many(tokenizer):
+        return []
+    return [f"it reads {tokenizer.src_lang} and writes {tokenizer.tgt_lang}: src_lang and tgt_lang of its tokenizer"]
+
+
+def _of_many(tokenizer: Any) -> bool:
+    return type(tokenizer).__name__.removesuffix("Fast") in _OF_MANY
 
 
 def _codes(tokenizer: Any) -> dict[str, int]:
