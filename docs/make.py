@@ -29,6 +29,7 @@ from limbeck.recipes.compare_run import CompareRun
 from limbeck.recipes.recipe import Recipe, from_table
 from limbeck.recipes.run import CacheRun, Run, TrainRun
 from limbeck.report.card import markdown_table
+from limbeck.report.writers import readings
 
 HOME = Path(__file__).resolve().parent.parent
 RESULTS = HOME / "benchmarks" / "results"
@@ -122,7 +123,8 @@ def measured(record: Record) -> str:
     default = [c for c in record.comparisons if c.better == DEFAULT and c.metric == record.metric]
     sentences = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
     if record.kind == "compare":
-        return f"{markdown_table([record])}\n\n{order(record)}\n".replace("\n\n\n", "\n")
+        said = " ".join(filter(None, [order(record), *readings(record)]))
+        return f"{markdown_table([record])}\n\n{said}\n".replace("\n\n\n", "\n")
     more = (
         "\n\nAll of it, with a picture: [docs/truncated.md](docs/truncated.md).\n" if record.name == TRUNCATED else "\n"
     )

@@ -102,6 +102,12 @@ def test_both_engines_write_the_same_with_the_beam_asked_for(home: Path, transla
     assert found[1] != found[3]
 
 
+@pytest.mark.parametrize("threads", [2, 3, 64])
+def test_threads_write_a_part_of_the_batch_each(home: Path, threads: int) -> None:
+    exact, texts = str(converted(home, "float32")), [list(both) for both in TEXTS]
+    assert by_ctranslate2(exact, threads, 40, 2)[1](texts) == by_ctranslate2(exact, 1, 40, 2)[1](texts)
+
+
 def test_a_text_as_long_as_the_model_can_read_is_written_from(home: Path, small: Path) -> None:
     longest = [["the cat sleeps " * 30, ""]]
     tokenizer = AutoTokenizer.from_pretrained(home, model_max_length=10**30)  # as of a file that names no limit
