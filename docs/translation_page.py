@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from limbeck.core.record import Record
 from limbeck.report.card import markdown_table
-from limbeck.report.columns import full
+from limbeck.report.columns import halves
 from limbeck.report.gains import sentences, together
 from limbeck.report.writers import readings
 
@@ -28,5 +28,7 @@ def page(records: Mapping[str, Record]) -> str:
         if name in records:
             record = records[name]
             said = [*sentences(record), *filter(None, [together(record)]), *readings(record)]
-            parts += [f"## {title}", markdown_table([record], full(record)), "\n".join(f"- {line}" for line in said)]
+            timed = any(arm.speed for arm in record.arms)  # on one set only
+            tables = [markdown_table([record], keys) for keys in halves(record)[: 1 + timed]]
+            parts += [f"## {title}", *tables, "\n".join(f"- {line}" for line in said)]
     return "\n\n".join(filter(None, parts)) + "\n"

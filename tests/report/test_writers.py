@@ -25,6 +25,7 @@ from limbeck.report.charts import learning, trade_offs
 from limbeck.report.columns import columns
 from limbeck.report.gains import gain_of, together
 from limbeck.report.page import page
+from limbeck.report.sections import section
 from limbeck.report.summary import headline, speed_conditions, subject_of, verdict
 from limbeck.report.writers import marked, readings
 
@@ -84,6 +85,24 @@ def test_the_papers_table_on_page_and_card() -> None:
     words = Reader(page([record])).text
     assert "31.0 ± 0.5 %" in words
     assert words.index("beam adds") < words.index("Size against BLEU")
+
+
+def test_a_page_of_many_translators_has_two_tables_instead_of_one_too_wide() -> None:
+    record = writers.compared()
+    said = section(record, "here")
+    assert [column.title for column in said.columns] == [*PAPER[:7], "over no teacher", "verdict"]
+    assert [column.title for column in said.costs] == ["shape", *PAPER[7:]]
+    assert [row.arm.name for row in said.cost_rows] == [row.arm.name for row in said.rows]
+    assert Reader(page([record])).text.count("sentences/s") == 1
+    assert section(writers.translated(), "here").costs == []
+
+
+def test_gains_are_drawn_in_the_order_of_the_table() -> None:
+    record = writers.compared()
+    titles = [arm.title for arm in record.arms if gain_of(record, arm)]
+    for order in (1, -1):
+        drawn = differences(record.but(comparisons=record.comparisons[::order])).wide
+        assert sorted(titles, key=lambda title: drawn.index(f">{title}<")) == titles
 
 
 def test_what_the_table_leaves_out_is_among_all_metrics() -> None:

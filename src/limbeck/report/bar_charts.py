@@ -128,11 +128,11 @@ def calibration(record: Record) -> Figure | None:
 
 def differences(record: Record) -> Figure | None:
     """The comparisons, each with its interval; one that holds zero proves nothing."""
-    found = against_none(record)
+    titles = {arm.name: arm.title for arm in record.arms}  # the best first, as in the table
+    found = sorted(against_none(record), key=lambda c: [*titles, c.better].index(c.better))
     if not found:
         return None
     tone, rows = tones(record), []
-    titles = {arm.name: arm.title for arm in record.arms}
     first = found[0]
     for c in (c for c in found if c.metric == first.metric):
         factor = 100 if n.is_share(c.metric) else 1

@@ -16,6 +16,7 @@ BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
 COMPARED = ("shape", "quality", "gain", "proven", "agreement", "parameters", "bytes", "p50", "training")
 # Of translators, in short and as the table of Kim and Rush (2016) has them.
 WRITERS = ("quality", "bleu_beam", "p_best", "parameters", "bytes", "throughput")
+COSTS = ("shape", "parameters", "bytes", "p50", "throughput")
 PAPER = (*WRITERS, "beam_gain", "chrf", "perplexity", "perplexity_of_teacher", "p50")
 _BESIDE_BLEU = {
     "bleu_beam": "BLEU beam",
@@ -54,6 +55,11 @@ def full(record: Record) -> tuple[str, ...]:
     if not record.task.of_sequences:
         return brief([record])
     return (*PAPER, "shape", "gain", "proven") if record.kind == "compare" else PAPER
+
+
+def halves(record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The full columns of a comparison of translators, too many for a page: what they write, and what that costs."""
+    return tuple(key for key in full(record) if key not in COSTS), COSTS
 
 
 def all_write(records: Sequence[Record]) -> bool:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from limbeck.core.record import Arm, Disagreement, Record
 from limbeck.report import bar_charts, charts, svg
 from limbeck.report import numbers as n
-from limbeck.report.columns import Cell, Column, columns, full
+from limbeck.report.columns import Cell, Column, columns, full, halves
 from limbeck.report.courses import courses
 from limbeck.report.gains import baseline_of, failure_text, sentences, together
 from limbeck.report.summary import agreement, divergence, quality, spread, subject_of, teacher_of
@@ -82,6 +82,8 @@ class Section:
     readings: list[str]  # the table of translators in words
     columns: list[Column]
     rows: list[Row]
+    costs: list[Column]  # a second table, where one would be too wide
+    cost_rows: list[Row]
     metrics: list[tuple[str, str, list[str]]]  # name, meaning, a cell for each arm
     figures: list[tuple[str, str]]
     class_arms: list[Arm]
@@ -98,7 +100,9 @@ def section(record: Record, anchor: str) -> Section:
     arms = [arm for arm in (_chosen(record) if crowded else record.arms) if any(run.per_class for run in arm.runs)]
     uneven = len({len(arm.runs) for arm in record.arms if arm.role != "teacher"}) > 1
     more = ["seeds"] if uneven and not record.task.of_sequences else []
-    shown = columns([record], (*full(record), *more) if crowded else ())
+    keys, costs = halves(record) if crowded and record.task.of_sequences else (full(record), ())
+    shown = columns([record], (*keys, *more) if crowded else ())
+    beside = columns([record], costs) if costs else []
     partings = [_parting(row, record) for row in record.disagreements[:SHOWN_DISAGREEMENTS]]
     groups = Counter((p.right, p.who) for p in sorted(partings, key=lambda p: _ORDER.index(p.right)))
     return Section(
@@ -119,6 +123,8 @@ def section(record: Record, anchor: str) -> Section:
         readings=readings(record),
         columns=shown,
         rows=arm_rows([record], shown),
+        costs=beside,
+        cost_rows=arm_rows([record], beside) if beside else [],
         metrics=_metrics(record),
         figures=[_figure(name, value) for name, value in record.figures.items()],
         class_arms=arms,

@@ -297,7 +297,7 @@ def intervals(rows: Sequence[Interval], x_title: str, width: float, title: str) 
         y = tall * i + 46
         tip = element("title", str(escape(f"{row.label}\n{row.text}")))
         half = text_width(row.text, FONT) / 2
-        parts.append(text(0, y - 35, fitted(row.label, width)))
+        parts.append(text(0, y - 35, fitted(row.label, width), kind="halo"))
         parts.append(text(min(max(x(row.middle), half), width - half), y - 11, row.text, "middle", "value halo"))
         parts.append(element("line", x1=x(row.low), x2=x(row.high), y1=y, y2=y, class_=f"interval tone-{row.tone}"))
         parts.append(element("circle", tip, cx=x(row.middle), cy=y, r=5.0, class_=f"mark tone-{row.tone}"))
