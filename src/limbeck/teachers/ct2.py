@@ -27,7 +27,7 @@ from limbeck.core.count import count_parameters
 from limbeck.core.errors import LimbeckError, ModelError
 from limbeck.core.files import explained, write_text
 from limbeck.teachers.ct2_folder import FACTS, facts_of, found_facts, import_engine, read_tokenizer
-from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.teachers.translate_settings import BATCH_TOKENS, TranslateSettings
 from limbeck.teachers.translators import (
     EMPTY,
     Generating,
@@ -69,7 +69,7 @@ class Converted(Translator):
         threads: int = 0,
         length_penalty: float = 1.0,
         longest: int = 0,
-        batch_tokens: int = 4096,
+        batch_tokens: int = BATCH_TOKENS,
     ) -> None:
         engine = import_engine()
         import torch

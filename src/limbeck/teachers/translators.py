@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import KnobError
+from limbeck.teachers.translate_settings import BATCH_TOKENS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,7 +71,7 @@ class Generating(Translator):
         tokenizer: PreTrainedTokenizerBase,
         length_penalty: float = 1.0,
         longest: int = 0,
-        batch_tokens: int = 4096,
+        batch_tokens: int = BATCH_TOKENS,
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.length_penalty, self.longest, self.batch_tokens = length_penalty, longest, batch_tokens
