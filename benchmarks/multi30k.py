@@ -11,11 +11,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from limbeck.core.record import Arm, Record
+import numpy as np
+
+from limbeck.core.record import Arm, Comparison, Record
 from limbeck.data.pair_settings import PairSettings
+from limbeck.data.parallel import read_tested
 from limbeck.data.settings import DataSettings
-from limbeck.recipes.evaluate_pairs import evaluate_pairs
+from limbeck.measure.significance import compare
+from limbeck.recipes.cell import Answers
+from limbeck.recipes.sequence_exam import SequenceExam
+from limbeck.recipes.tell_pairs import INT8
+from limbeck.students.open_translator import decoder_start, open_translator
+from limbeck.teachers.ct2 import Converted
+from limbeck.teachers.translate_settings import TranslateSettings
 from story import HOME, WORK, limbeck, publish
+
+BySeed = dict[int, Answers]
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "multi30k_en_de"
 PLACE = WORK / "multi30k"
@@ -42,29 +53,40 @@ def main() -> None:
 
 
 def on_other(record: Record, teacher: Path) -> Record:
-    """Every model of the comparison on another test set."""
-    arms = [_again(arm, [teacher] if arm.name == "teacher" else _models(arm)) for arm in record.arms]
-    first = evaluate_pairs(str(teacher), *_file())
-    return record.but(arms=arms, data=first.data, comparisons=[], samples=[], name=f"multi30k, {OTHER}")
-
-
-def _models(arm: Arm) -> list[Path]:
-    if arm.name == "student-int8":
-        return [PLACE / "compare" / arm.name]
-    return [PLACE / "compare" / "arms" / f"{arm.name}-seed{run.seed}" / "model" for run in arm.runs]
-
-
-def _again(arm: Arm, models: list[Path]) -> Arm:
-    found = [evaluate_pairs(str(model), *_file()).arms[0].runs[0].quality for model in models]
-    runs = [run.but(quality=quality, curve=[]) for run, quality in zip(arm.runs, found, strict=True)]
-    return arm.but(runs=runs)
-
-
-def _file() -> tuple[DataSettings, PairSettings]:
-    return (
-        DataSettings(train=str(DATA / f"{OTHER}.en.gz"), task="translate"),
-        PairSettings(target=str(DATA / f"{OTHER}.de.gz")),
+    """Every model of the comparison on another test set, compared as there."""
+    texts = DataSettings(train=str(DATA / f"{OTHER}.en.gz"), task="translate")
+    corpus = read_tested(texts, PairSettings(target=str(DATA / f"{OTHER}.de.gz")))
+    network, tokenizer = open_translator(teacher)
+    start, settings = decoder_start(network), TranslateSettings()
+    exam = SequenceExam(record.task, tokenizer, start, corpus.dev, corpus.test, settings, texts.max_length)
+    first, written = exam.taken(network, teaches=True)
+    exam = exam.beside(written)
+    found = {arm.name: {0: first} if arm.name == "teacher" else _taken(exam, arm) for arm in record.arms}
+    return record.but(
+        arms=[_with(arm, found[arm.name]) for arm in record.arms],
+        data=corpus.card,
+        comparisons=[_again(exam, c, found[c.better], found[c.than]) for c in record.comparisons],
+        notes=[note for note in record.notes if "timed" not in note],
+        samples=[],
     )
+
+
+def _taken(exam: SequenceExam, arm: Arm) -> BySeed:
+    if arm.name == INT8:
+        return {arm.runs[0].seed: exam.of_engine(Converted(PLACE / "compare" / INT8))[0]}
+    homes = {run.seed: PLACE / "compare" / "arms" / f"{arm.name}-seed{run.seed}" / "model" for run in arm.runs}
+    return {seed: exam.test(open_translator(home)[0]) for seed, home in homes.items()}
+
+
+def _with(arm: Arm, found: BySeed) -> Arm:
+    """Its speed was measured on the other set."""
+    return arm.but(runs=[run.but(quality=found[run.seed].quality, curve=[]) for run in arm.runs], speed=None)
+
+
+def _again(exam: SequenceExam, made: Comparison, mine: BySeed, theirs: BySeed) -> Comparison:
+    both = [[answers[seed].logits for seed in mine] for answers in (mine, theirs)]
+    every = np.ones(len(exam.unseen), dtype=bool)
+    return compare(exam.task, made.metric, made.better, made.than, *both, every, every, confidence=made.confidence)
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def measured(record: Record) -> str:
     default = [c for c in record.comparisons if c.better == DEFAULT and c.metric == record.metric]
     sentences = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
     if record.kind == "compare":
-        said = " ".join(filter(None, [order(record), *readings(record)]))
+        said = order(record) or next(iter(readings(record)), "")
         return f"{markdown_table([record])}\n\n{said}\n".replace("\n\n\n", "\n")
     more = (
         "\n\nAll of it, with a picture: [docs/truncated.md](docs/truncated.md).\n" if record.name == TRUNCATED else "\n"

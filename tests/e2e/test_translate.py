@@ -127,6 +127,9 @@ def test_a_translator_is_evaluated_in_both_engines(teacher, data, tmp_path):
     assert a.arms[0].mean("bleu") == pytest.approx(b.arms[0].mean("bleu"), abs=5)
     assert a.arms[0].size.parameters == b.arms[0].size.parameters
     assert a.data.splits["test"].rows == a.data.read == 400, "no row is read or measured twice"
+    run("eval", both[0], *data, "--teacher", teacher, "--out", tmp_path / "beside")
+    wrote = Record.load(tmp_path / "beside")
+    assert 1 <= wrote.arm("teacher").mean("perplexity_of_teacher") < wrote.arm("student").mean("perplexity_of_teacher")
     few = ("--measure.repeats", 1, "--measure.rounds", 5, "--measure.threads", 1, "--beam", 2)
     run("bench", *both, "--data", data[3], *few, "--out", tmp_path / "bench")
     timed = Record.load(tmp_path / "bench")

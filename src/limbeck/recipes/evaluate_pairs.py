@@ -91,7 +91,7 @@ def _measured(
     network, tokenizer = open_translator(where, trust_remote_code=trust_remote_code)
     words = own_words(network, tokenizer)
     exam = _exam(corpus, tokenizer, decoder_start(network), words, translate, settings.max_length)
-    said, texts = exam.beside(written.get("teacher", [])).taken(network)
+    said, texts = exam.beside(written.get("teacher", [])).taken(network, teaches=role == "teacher")
     folder = find_folder(where)
     arm = Arm(
         name=role,
