@@ -170,7 +170,7 @@ def pages() -> dict[Path, str]:
     if compared := {name: r for name in (*SETS, *KNOBS) if (r := _kept(f"encoders_{name}"))}:
         made[docs / "encoders.md"] = encoders_page(compared)
     if translated := {name: r for name in TRANSLATED if (r := _kept(name))}:
-        made[docs / "translation.md"] = translation_page(translated)
+        made[docs / "translation.md"] = translation_page(translated, _kept("translating"))
     if (path := RESULTS / f"{TRUNCATED}.json").exists():
         record = Record.load(path)
         made |= {docs / "truncated.md": truncated_page(record), docs / "truncated.svg": truncated_picture(record)}

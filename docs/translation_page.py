@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from limbeck.core.record import Record
 from limbeck.report.card import markdown_table
@@ -13,7 +13,7 @@ from limbeck.report.writers import readings
 SETS = {"multi30k": "test_2016_flickr", "multi30k_2017": "test_2017_flickr"}
 
 
-def page(records: Mapping[str, Record]) -> str:
+def page(records: Mapping[str, Record], timed: Record | None = None) -> str:
     parts = [
         "# Translation, by word and by sentence",
         "Multi30k, English to German, made by `benchmarks/multi30k.py`: `limbeck train` makes the teacher, "
@@ -28,7 +28,30 @@ def page(records: Mapping[str, Record]) -> str:
         if name in records:
             record = records[name]
             said = [*sentences(record), *filter(None, [together(record)]), *readings(record)]
-            timed = any(arm.speed for arm in record.arms)  # on one set only
-            tables = [markdown_table([record], keys) for keys in halves(record)[: 1 + timed]]
+            with_speed = any(arm.speed for arm in record.arms)  # on one set only
+            tables = [markdown_table([record], keys) for keys in halves(record)[: 1 + with_speed]]
             parts += [f"## {title}", *tables, "\n".join(f"- {line}" for line in said)]
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join(filter(None, [*parts, *(_speed(timed) if timed else ())])) + "\n"
+
+
+def _speed(record: Record) -> Iterator[str]:
+    """What engine and size are worth, and what they cost in BLEU."""
+    found = record.figures
+    whole, beam = found["bleu_teacher_transformers"], record.knobs["beam"]
+    rows = (
+        ("teacher, transformers, float32", beam, "teacher_transformers", 1.0),
+        ("teacher, CTranslate2, int8", beam, "teacher_ctranslate2", found["tokens_per_second_over_generate"]),
+        ("student, CTranslate2, int8", beam, "student_beam", found["student_with_beam_over_teacher"]),
+        ("student, CTranslate2, int8", 1, "student_greedy", found["student_sentences_per_second_over_teacher"]),
+    )
+    yield "## Speed"
+    yield (
+        "By `benchmarks/translating.py`: in one run, everyone alone on both cores, in the same batches of like length. "
+        "The teacher in CTranslate2 is judged by its tokens a second, the student by its sentences. The student is the "
+        f"best by dev, and takes {found['student_bytes_over_teacher']:.3f} of the teacher's bytes."
+    )
+    lines = ["| who | K | BLEU | lost | speed |", "| --- | ---: | ---: | ---: | ---: |"]
+    for who, width, name, speed in rows:
+        bleu = found[f"bleu_{name}"]
+        lines.append(f"| {who} | {width} | {bleu:.1f} | {whole - bleu:.1f} | {speed:.1f} × |")
+    yield "\n".join(lines)
