@@ -19,7 +19,10 @@ from limbeck.data.parallel import read_tested
 from limbeck.data.settings import DataSettings
 from limbeck.measure.significance import compare
 from limbeck.recipes.cell import Answers
+from limbeck.recipes.ground import pairs_fingerprint
 from limbeck.recipes.sequence_exam import SequenceExam
+from limbeck.recipes.tell import now
+from limbeck.recipes.tell_compare import TIMED_ONCE
 from limbeck.recipes.tell_pairs import INT8
 from limbeck.students.open_translator import decoder_start, open_translator
 from limbeck.teachers.ct2 import Converted
@@ -57,16 +60,20 @@ def on_other(record: Record, teacher: Path) -> Record:
     texts = DataSettings(train=str(DATA / f"{OTHER}.en.gz"), task="translate")
     corpus = read_tested(texts, PairSettings(target=str(DATA / f"{OTHER}.de.gz")))
     network, tokenizer = open_translator(teacher)
-    start, settings = decoder_start(network), TranslateSettings()
+    start, settings = decoder_start(network), TranslateSettings(**record.knobs["translate"])
     exam = SequenceExam(record.task, tokenizer, start, corpus.dev, corpus.test, settings, texts.max_length)
     first, written = exam.taken(network, teaches=True)
     exam = exam.beside(written)
     found = {arm.name: {0: first} if arm.name == "teacher" else _taken(exam, arm) for arm in record.arms}
+    arms = [_with(arm, found[arm.name]) for arm in record.arms]
     return record.but(
-        arms=[_with(arm, found[arm.name]) for arm in record.arms],
+        command="python benchmarks/multi30k.py",
+        created=now(),
+        arms=sorted(arms, key=lambda arm: (arm.name == INT8, arm.role != "teacher", -arm.mean(record.metric))),
         data=corpus.card,
+        fingerprints={**record.fingerprints, "data": pairs_fingerprint(corpus)},
         comparisons=[_again(exam, c, found[c.better], found[c.than]) for c in record.comparisons],
-        notes=[note for note in record.notes if "timed" not in note],
+        notes=[note for note in record.notes if note != TIMED_ONCE],
         samples=[],
     )
 

@@ -63,7 +63,7 @@ def page(records: Mapping[str, Record]) -> str:
         if name in records:
             record = records[name]
             said = " ".join(filter(None, (order(record), _majority(record), together(record))))
-            parts += [f"## {title}", markdown_table([record]), said, NOTES.get(name, ""), _longer(record)]
+            parts += [f"## {title}", markdown_table([record]), said, NOTES.get(name, ""), longer(record)]
     shown = [record for name, record in records.items() if name in SETS and name != "squad"]
     if shown and not all(map(in_order, shown)):
         parts.append(WHY)
@@ -85,7 +85,7 @@ def _majority(record: Record) -> str:
     return f"Who always names the most frequent class is right on {n.percent(most)} of the {test.labelled:,} test rows."
 
 
-def _longer(record: Record) -> str:
+def longer(record: Record) -> str:
     """Who saw more rows than the same student without a teacher."""
     return "\n".join(f"- {note}" for note in record.notes if " learned for " in note)
 

@@ -28,7 +28,7 @@ def test_the_share_counts_what_stages_cost(clock):
     assert watch.share == pytest.approx(0.25)
     watch.at("train", 0.2)
     watch.at("train", 0.5)
-    watch.at("train", 0.4)  # never back
+    assert watch.at("train", 0.4) == 0.5, "never back"
     assert watch.share == pytest.approx(0.625)
 
 

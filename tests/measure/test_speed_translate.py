@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import ctranslate2
 import pytest
@@ -102,10 +103,31 @@ def test_both_engines_write_the_same_with_the_beam_asked_for(home: Path, transla
     assert found[1] != found[3]
 
 
+def spied(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What CTranslate2 is told when it is opened and asked, from now on."""
+    told: dict[str, Any] = {}
+
+    class Spied(ctranslate2.Translator):
+        def __init__(self, *args: Any, **how: Any) -> None:
+            told.update(how)
+            super().__init__(*args, **how)
+
+        def translate_batch(self, *args: Any, **how: Any) -> Any:
+            told.update(how)
+            return super().translate_batch(*args, **how)
+
+    monkeypatch.setattr(ctranslate2, "Translator", Spied)
+    return told
+
+
 @pytest.mark.parametrize("threads", [2, 3, 64])
-def test_threads_write_a_part_of_the_batch_each(home: Path, threads: int) -> None:
+def test_threads_write_a_part_of_the_batch_each(home: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     exact, texts = str(converted(home, "float32")), [list(both) for both in TEXTS]
-    assert by_ctranslate2(exact, threads, 40, 2)[1](texts) == by_ctranslate2(exact, 1, 40, 2)[1](texts)
+    alone = by_ctranslate2(exact, 1, 40, 2)[1](texts)
+    made = spied(monkeypatch)
+    assert by_ctranslate2(exact, threads, 40, 2)[1](texts) == alone
+    assert (made["inter_threads"], made["intra_threads"]) == (threads, 1)
+    assert made["max_batch_size"] * threads >= len(texts) > (made["max_batch_size"] - 1) * threads
 
 
 def test_a_text_as_long_as_the_model_can_read_is_written_from(home: Path, small: Path) -> None:

@@ -105,6 +105,15 @@ def test_gains_are_drawn_in_the_order_of_the_table() -> None:
         assert sorted(titles, key=lambda title: drawn.index(f">{title}<")) == titles
 
 
+def test_threads_that_share_out_a_batch_are_told() -> None:
+    record = writers.translated()
+    assert "of which" not in speed_conditions(record), "all have one thread"
+    arms = [arm.but(speed=arm.speed.but(threads=2)) if arm.speed else arm for arm in record.arms]
+    said = speed_conditions(record.but(arms=arms))
+    assert "ctranslate2 int8, 2 threads of which a single text has one, one sentence at a time" in said
+    assert "torch fp32, 2 threads, one sentence at a time" in said
+
+
 def test_what_the_table_leaves_out_is_among_all_metrics() -> None:
     words = Reader(page([writers.translated()])).text
     metrics = words.split("All metrics")[1].split("What they write")[0]
@@ -139,11 +148,18 @@ def test_a_beam_that_is_not_known_is_not_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("student", "much"), [(34.86, "72 %"), (36.88, "99 %"), (40.55, "150 %"), (29.6, "none"), (20.0, "none")]
+    ("student", "much", "by_beam"),
+    [
+        (34.86, "72 %", "48 %"),
+        (36.88, "99 %", "85 %"),
+        (40.55, "150 %", "151 %"),
+        (29.6, "none", "none"),
+        (20.0, "none", "none"),
+    ],
 )
-def test_how_much_of_the_gap_is_closed(student: float, much: str) -> None:
+def test_how_much_of_the_gap_is_closed(student: float, much: str, by_beam: str) -> None:
     first = plain(readings(writers.translated(student=student, seeds=1))[0])
-    end = "of the gap in greedy BLEU between the student without a teacher and the teacher."
+    end = f"of the gap in greedy BLEU between the student without a teacher and the teacher; with a beam, {by_beam}."
     assert first == f"“distilled” closes {much} {end}"
 
 

@@ -34,13 +34,15 @@ class Clock:
             self._marks = deque([(self._start, 0.0)])
         self._costs |= {stage.name: stage.cost for stage in stages}
 
-    def at(self, stage: str, done: float) -> None:
+    def at(self, stage: str, done: float) -> float:
+        """How far the stage is: never back, though a second round of it begins at 0."""
         fresh = stage not in self._done
         self._done[stage] = max(done, self._done.get(stage, 0.0))
         # A stage that is found finished, or starts in its middle, was done before this session.
         if fresh and done > A_STEP:
             self._ahead += self._costs.get(stage, 0.0) * done
         self._mark()
+        return self._done[stage]
 
     def _mark(self) -> None:
         """Keeps the marks of the later half, or of the last minute: stages are priced roughly, and one that went
@@ -122,7 +124,7 @@ class Lines:
         self._clock.plan(stages)
 
     def at(self, stage: str, done: float, note: str = "") -> None:
-        self._clock.at(stage, done)
+        done = self._clock.at(stage, done)
         step = (stage, done >= 1.0)
         if step == self._step and (step[1] or time.monotonic() - self._last < PLAIN_EVERY):
             return

@@ -20,6 +20,7 @@ from limbeck.recipes.sequence_exam import SequenceExam
 from limbeck.recipes.tell import describe
 from limbeck.students.fingerprint import fingerprint
 from limbeck.students.folder import find_folder
+from limbeck.students.languages import languages_said
 from limbeck.students.open_translator import decoder_start, open_translator
 from limbeck.students.sizes import shape_of
 from limbeck.students.vocabulary import own_words
@@ -51,7 +52,9 @@ def evaluate_pairs(
     written: dict[str, list[str]] = {}
     prints: dict[str, str] = {}
     for role, where in asked.items():
-        arm, written[role], mark = _measured(where, role, corpus, translate, settings, written, trust_remote_code)
+        arm, written[role], mark = _measured(
+            where, role, corpus, translate, settings, written, trust_remote_code, watcher
+        )
         arms.append(arm)
         prints |= {role: mark} if mark else {}
         watcher.at(f"{EVALUATING} {where}", 1.0)
@@ -77,6 +80,7 @@ def _measured(
     settings: DataSettings,
     written: dict[str, list[str]],
     trust_remote_code: bool,
+    watcher: Watcher,
 ) -> tuple[Arm, list[str], str]:
     """The model's arm, what it wrote, and its fingerprint, which only weights in transformers have."""
     said: Answers
@@ -89,6 +93,8 @@ def _measured(
         arm = Arm(name=role, title=title, role=role, runs=[_result(said)], size=converted_size(where))
         return arm, texts, ""
     network, tokenizer = open_translator(where, trust_remote_code=trust_remote_code)
+    for line in languages_said(tokenizer):
+        watcher.say(f"{where}: {line}")
     words = own_words(network, tokenizer)
     exam = _exam(corpus, tokenizer, decoder_start(network), words, translate, settings.max_length)
     said, texts = exam.beside(written.get("teacher", [])).taken(network, teaches=role == "teacher")

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import nn
 from transformers import PreTrainedModel
 
 from limbeck.core.count import count_parameters
@@ -150,5 +151,6 @@ def timing_cost(settings: MeasureSettings, models: int) -> float:
 def passed(network: PreTrainedModel) -> float:
     """The parameters that a row passes through: looking up a word costs nothing, scoring all words does."""
     scores = network.get_output_embeddings()
-    tied = scores is not None and scores.weight is network.get_input_embeddings().weight
+    tables = [module.weight for module in network.modules() if isinstance(module, nn.Embedding)]
+    tied = scores is not None and any(scores.weight is table for table in tables)
     return float(count_parameters(network)[1] + (scores.weight.numel() if tied else 0))

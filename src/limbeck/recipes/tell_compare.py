@@ -25,6 +25,7 @@ from limbeck.recipes.tell import citations, label_notes, now, speeds_of
 from limbeck.students.open import shape_of
 
 TOGETHER = 0.95  # how sure all intervals are at once
+TIMED_ONCE = "Models of one shape were timed once."
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ def _notes(found: Contest) -> list[str]:
         )
     notes += _origins(found)
     if run.measure.speed and len({timed_as(lane) for lane in found.done}) < len(found.done):
-        notes.append("Models of one shape were timed once.")
+        notes.append(TIMED_ONCE)
     if found.budget:
         got = "; ".join(f"{_title(found, lane)} {lane.epochs:.3g} of {_asked_epochs(lane):.3g}" for lane in found.done)
         notes.append(f"A budget of {found.budget:g} min was shared out. Epochs trained: {got}.")

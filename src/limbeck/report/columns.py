@@ -16,8 +16,8 @@ BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
 COMPARED = ("shape", "quality", "gain", "proven", "agreement", "parameters", "bytes", "p50", "training")
 # Of translators, in short and as the table of Kim and Rush (2016) has them.
 WRITERS = ("quality", "bleu_beam", "p_best", "parameters", "bytes", "throughput")
-COSTS = ("shape", "parameters", "bytes", "p50", "throughput")
 PAPER = (*WRITERS, "beam_gain", "chrf", "perplexity", "perplexity_of_teacher", "p50")
+COSTS = ("shape", "parameters", "bytes", "p50", "throughput")
 _BESIDE_BLEU = {
     "bleu_beam": "BLEU beam",
     "beam_gain": "beam adds",

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from limbeck.core.record import Arm, Record, SeedResult
+from limbeck.core.record import Arm, Record, SeedResult, Speed
 from limbeck.report import numbers as n
 from limbeck.report.gains import INT8, against_none, titled
 from limbeck.report.units import in_blocks, layers, timed, units, writing
@@ -231,6 +231,12 @@ def _caveats(record: Record) -> Iterable[str]:
         yield "Speed was measured for only one of student and teacher, so there is no ratio."
 
 
+def _shared(speed: Speed) -> str:
+    """CTranslate2's threads do not share a text, they share out a batch."""
+    apart = speed.engine.startswith("ctranslate2") and speed.threads > 1
+    return " of which a single text has one" if apart else ""
+
+
 def speed_conditions(record: Record) -> str:
     """How the milliseconds were taken."""
     one = f"one {timed([record])}" if record.task.of_tokens else "one text"
@@ -238,8 +244,8 @@ def speed_conditions(record: Record) -> str:
     read = f", {writing([record])}" if record.task.of_sequences else read
     speeds = [arm.speed for arm in record.arms if arm.speed]
     ways = dict.fromkeys(
-        f"{s.engine}, {n.plural(s.threads, 'thread')}, {one} at a time{read}, {n.plural(s.rounds, 'round')}; "
-        f"throughput in batches of {s.batch}"
+        f"{s.engine}, {n.plural(s.threads, 'thread')}{_shared(s)}, {one} at a time{read}, "
+        f"{n.plural(s.rounds, 'round')}; throughput in batches of {s.batch}"
         for s in speeds
     )
     return "; or ".join(ways)

@@ -43,19 +43,26 @@ def readings(record: Record) -> list[str]:
 
 
 def _closed(record: Record, student: Arm) -> str:
-    """(student − baseline) / (teacher − baseline), downwards: below the teacher is never 100 %."""
     teacher, plain = teacher_of(record), baseline_of(record, student) or _only_baseline(record)
     if teacher is None or plain is None:
         return ""
-    mine, theirs, without = (quality(arm, "bleu") for arm in (student, teacher, plain))
+    greedy, beam = (_share(metric, student, teacher, plain) for metric in ("bleu", "bleu_beam"))
+    if not greedy:
+        return ""
+    also = f"; with a beam, {beam}" if beam else ""
+    return (
+        f"“{student.title}” closes {greedy} of the gap in greedy BLEU between the student without a teacher "
+        f"and the teacher{also}."
+    )
+
+
+def _share(metric: str, student: Arm, teacher: Arm, plain: Arm) -> str:
+    """(student − baseline) / (teacher − baseline), downwards: below the teacher is never 100 %."""
+    mine, theirs, without = (quality(arm, metric) for arm in (student, teacher, plain))
     if mine is None or theirs is None or without is None or theirs.mean <= without.mean:
         return ""
     share = math.floor(100 * (mine.mean - without.mean) / (theirs.mean - without.mean))
-    much = f"{share}{n.GAP}%" if mine.mean > without.mean else "none"
-    return (
-        f"“{student.title}” closes {much} of the gap in greedy BLEU between the student without a teacher "
-        "and the teacher."
-    )
+    return f"{share}{n.GAP}%" if mine.mean > without.mean else "none"
 
 
 def _only_baseline(record: Record) -> Arm | None:
