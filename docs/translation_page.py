@@ -36,7 +36,8 @@ def page(records: Mapping[str, Record], timed: Record | None = None) -> str:
             said = [*sentences(record), *filter(None, [together(record)]), *readings(record)]
             with_speed = any(arm.speed for arm in record.arms)  # on one set only
             tables = [markdown_table([record], keys) for keys in halves(record)[: 1 + with_speed]]
-            how = f"Speed: {speed_conditions(record)}. {TIMED_ONCE}" if with_speed else ""
+            once = f" {TIMED_ONCE}" if TIMED_ONCE in record.notes else ""
+            how = f"Speed: {speed_conditions(record)}.{once}" if with_speed else ""
             parts += [f"## {title}", *tables, how, "\n".join(f"- {line}" for line in said), longer(record)]
     return "\n\n".join(filter(None, [*parts, *(_speed(timed) if timed else ())])) + "\n"
 

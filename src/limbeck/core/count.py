@@ -12,11 +12,15 @@ if TYPE_CHECKING:
 
 def count_parameters(model: PreTrainedModel) -> tuple[int, int]:
     """All of them, and those outside tables of embeddings; what two names share counts once."""
+    every = _elements(model.parameters())
+    return every, every - _elements(tables_of(model))
+
+
+def tables_of(model: PreTrainedModel) -> list[Tensor]:
+    """What is looked up and not multiplied, unless a head shares it."""
     from torch import nn
 
-    tables = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
-    every = _elements(model.parameters())
-    return every, every - _elements(tables)
+    return [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
 
 
 def _elements(tensors: Iterable[Tensor]) -> int:

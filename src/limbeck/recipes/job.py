@@ -9,10 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from torch import nn
 from transformers import PreTrainedModel
 
-from limbeck.core.count import count_parameters
+from limbeck.core.count import count_parameters, tables_of
 from limbeck.core.errors import KnobError
 from limbeck.core.record import Record
 from limbeck.core.task import Task
@@ -151,6 +150,5 @@ def timing_cost(settings: MeasureSettings, models: int) -> float:
 def passed(network: PreTrainedModel) -> float:
     """The parameters that a row passes through: looking up a word costs nothing, scoring all words does."""
     scores = network.get_output_embeddings()
-    tables = [module.weight for module in network.modules() if isinstance(module, nn.Embedding)]
-    tied = scores is not None and any(scores.weight is table for table in tables)
+    tied = scores is not None and any(scores.weight is table for table in tables_of(network))
     return float(count_parameters(network)[1] + (scores.weight.numel() if tied else 0))
