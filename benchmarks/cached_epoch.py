@@ -47,7 +47,7 @@ from limbeck.students.open import fingerprint, open_classifier, open_encoder, to
 from limbeck.students.shrink import Shrink
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
-from limbeck.train.schedule import Schedule
+from limbeck.training.schedule import Schedule
 
 LAYERS = 3
 OBJECTIVE = 0.5 * Labels() + 0.5 * SoftTargets(temperature=4)
@@ -66,7 +66,7 @@ class RowsOnly:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         row = self.encoded[index]
-        return {name: value for name, value in row.items() if name not in ("uids", "labelled")}
+        return {name: value for name, value in row.items() if name not in ("uids", "has_label")}
 
 
 class Plain(Trainer):

@@ -38,12 +38,12 @@ from common import (
 from limbeck.core.objective import Objective
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.data.demo import demo_model, demo_reviews
-from limbeck.data.language import MaskSettings, TextSettings
+from limbeck.data.language import BlockSettings, MaskSettings
 from limbeck.data.language_corpus import load_language
 from limbeck.data.settings import DataSettings
 from limbeck.data.tokens import Tokens
 from limbeck.measure.memory import peak_of
-from limbeck.objectives import Language, Truncated
+from limbeck.objectives import LanguageModeling, Truncated
 from limbeck.recipes.cache import cache
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import CacheRun
@@ -52,14 +52,14 @@ from limbeck.students.open import fingerprint, open_language_model
 from limbeck.students.shrink import Shrink
 from limbeck.students.vocabulary import own_words
 from limbeck.teachers.store import StoreTeacher, open_store
-from limbeck.train.schedule import Schedule
-from limbeck.train.trainer import Distiller
+from limbeck.training.schedule import Schedule
+from limbeck.training.trainer import Distiller
 
 LAYERS, LENGTH, TOP = 3, 128, 50
-PLAIN: Objective = 1.0 * Language()
-CACHED: Objective = 0.5 * Language() + 0.5 * Truncated()
+PLAIN: Objective = 1.0 * LanguageModeling()
+CACHED: Objective = 0.5 * LanguageModeling() + 0.5 * Truncated()
 SCHEDULE = Schedule(epochs=1, batch_size=16, patience=0)
-TEXT, MASK = TextSettings(length=LENGTH, held_out=8), MaskSettings(rounds=1).settled()
+TEXT, MASK = BlockSettings(length=LENGTH, held_out=8), MaskSettings(rounds=1).settled()
 KINDS = ("cached", "plain", "trainer")
 NOT_ASKED = -100  # the label that a model's own loss leaves out
 
@@ -75,7 +75,7 @@ class RowsOnly:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         row = self.tokens[index]
-        labels = np.where(row["labelled"], row["labels"], NOT_ASKED).tolist()
+        labels = np.where(row["has_label"], row["labels"], NOT_ASKED).tolist()
         return {"input_ids": row["input_ids"], "attention_mask": row["attention_mask"], "labels": labels}
 
 

@@ -23,11 +23,11 @@ from torch.nn import functional as F
 
 from common import HERE, SEED, Finding, Limit, child, each_turn, finish, flags, median_of, turn_by_turn
 from limbeck.core.objective import Objective
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Projection, Trace
-from limbeck.math.chunked import chunk_size
+from limbeck.functional.chunked import chunk_size
 from limbeck.measure.memory import peak_of
-from limbeck.objectives import GeneralisedJSD, Language, WordKD
+from limbeck.objectives import GeneralisedJSD, LanguageModeling, WordKD
 from limbeck.objectives.loss import loss as limbeck_loss
 from peers.projections import Inputs, serve
 
@@ -36,7 +36,7 @@ PEER_ENGINES = ("liger", "liger_compiled", "trl")
 VOCABULARIES = (30_522, 151_936)  # BERT's, Qwen2.5's
 WIDTH, BETA = 384, 0.5
 OBJECTIVES: dict[str, Objective] = {
-    "plain": 1.0 * Language(),
+    "plain": 1.0 * LanguageModeling(),
     "kl": 1.0 * WordKD(),
     "jsd": BETA * (1 - BETA) * GeneralisedJSD(beta=BETA),  # the weight makes it the paper's
 }
@@ -59,11 +59,11 @@ def environment(folder: Path) -> Path:
 
 
 def chunked(job: dict[str, Any]) -> Callable[[Inputs], Tensor]:
-    task = Task(kind="generate", vocabulary=job["vocabulary"])
+    task = TaskInfo(kind="generate", vocab_size=job["vocabulary"])
 
     def loss(x: Inputs) -> Tensor:
         every = torch.ones_like(x.words, dtype=torch.bool)[None]
-        batch = Batch(task, torch.zeros(1, dtype=torch.int64), x.words[None], every, asked=every)
+        batch = Batch(task, torch.zeros(1, dtype=torch.int64), x.words[None], every, predicted=every)
         student = Trace(tokens=Projection(x.features, x.weight))
         teacher = Trace(tokens=Projection(x.teacher_features, x.teacher_weight))
         return limbeck_loss(OBJECTIVES[job["loss"]], student, teacher, batch)[0]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.record import DataCard, Record
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.measure.machine import machine, usable_cores
 from peers.witness import Witness
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from limbeck.core.teacher import Teacher
     from limbeck.data.corpus import Corpus
     from limbeck.data.encode import Encoded
-    from limbeck.train.schedule import Schedule
-    from limbeck.train.trainer import Distiller
+    from limbeck.training.schedule import Schedule
+    from limbeck.training.trainer import Distiller
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
@@ -91,7 +91,7 @@ def finish(name: str, finding: Finding, args: argparse.Namespace) -> int:
         seeds=[SEED],
         knobs=finding.knobs,
         fingerprints=dict(finding.fingerprints or {}),
-        task=finding.corpus.task if finding.corpus else Task(kind="classify"),
+        task=finding.corpus.task if finding.corpus else TaskInfo(kind="classify"),
         metric=finding.limits[0].figure,
         data=finding.corpus.card if finding.corpus else DataCard(source="none", columns={}, read=0),
         arms=[],
@@ -192,7 +192,7 @@ def make_distiller(
     """Limbeck's own loop, without measuring on dev and without checkpoints."""
     from limbeck.data.encode import Collator, encode
     from limbeck.recipes.cell import scorer
-    from limbeck.train.trainer import Distiller
+    from limbeck.training.trainer import Distiller
 
     return Distiller(
         student,

@@ -32,7 +32,7 @@ from common import (
 )
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 from limbeck.data.bucket import Buckets
 from limbeck.data.corpus import Corpus
 from limbeck.data.demo import demo_model
@@ -46,8 +46,8 @@ from limbeck.teachers.live import LiveTeacher
 BATCH, LAYERS = 32, (1, 2, 3, 4, 5, 6)
 
 
-def ask_for(*layers: int) -> Ask:
-    return Ask(Want.LOGITS | Want.HIDDEN, hidden=layers)
+def ask_for(*layers: int) -> Request:
+    return Request(Want.LOGITS | Want.HIDDEN, hidden=layers)
 
 
 def in_batches(encoded: Encoded, collator: Collator, order: Sequence[int]) -> Iterator[Batch]:

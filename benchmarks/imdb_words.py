@@ -30,7 +30,7 @@ PLACE = WORK / "imdb_words"
 REVIEWS = {"test": (0, 200), "dev": (200, 260), "train": (260, 6000)}
 TEACHER_BLOCKS, STUDENT_BLOCKS, SEEDS = 6400, 1280, 3
 WORDS = ["--task", "mask-fill", "--data", PLACE / "text", "--batch-size", "16", "--epochs", "1"]
-STUDENT = ["--student.layers", "3", "--data.limit", STUDENT_BLOCKS, "--text.held-out", "250"]
+STUDENT = ["--student.layers", "3", "--data.limit", STUDENT_BLOCKS, "--blocks.held-out", "250"]
 SENTENCES = ["--data", PLACE / "sentences.csv", "--data.limit", "1500", "--data.max-length", "64", "--epochs", "2"]
 ONCE = ["--train.evals-per-epoch", "1", "--measure.no-speed"]
 

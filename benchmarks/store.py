@@ -21,7 +21,7 @@ from torch import Tensor
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, set_seed
 
 from common import HERE, SEED, Finding, Limit, each_turn, finish, flags, median_of, settle, turn_by_turn
-from limbeck.core.top import Top
+from limbeck.core.topk import Top
 from limbeck.data.demo import demo_model, demo_rows
 from limbeck.students.open import fingerprint
 from limbeck.teachers.store import About, Store, open_store
@@ -39,7 +39,7 @@ class Texts:
     asked: Tensor  # [examples, LENGTH] bool: under a mask
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        yield from zip(self.ids.split(BATCH), self.asked.split(BATCH), strict=True)
+        yield from zip(self.ids.split(BATCH), self.predicted.split(BATCH), strict=True)
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,8 @@ class Student:
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5)
 
     def step(self, top: Top) -> None:
-        ids, asked = self.given.ids[:BATCH], self.given.asked[:BATCH]
-        features = self.model.base_model(input_ids=ids).last_hidden_state[asked]
+        ids, predicted = self.given.ids[:BATCH], self.given.predicted[:BATCH]
+        features = self.model.base_model(input_ids=ids).last_hidden_state[predicted]
         log_q = self.model.cls(features).log_softmax(dim=-1).gather(1, top.ids)
         loss = -(top.log_p.softmax(dim=-1) * log_q).sum(dim=-1).mean()
         self.optimiser.zero_grad()
@@ -216,7 +216,7 @@ def run(args: argparse.Namespace, folder: Path) -> Finding:
     sizes = (64, 256, 2, 1, 1) if args.quick else (512, 4096, 40, 5, 3)
     knobs = dict(zip(("examples", "made_up_tokens", "copies", "turns", "steps"), sizes, strict=True))
     given = texts(AutoTokenizer.from_pretrained(args.teacher or demo_model()), knobs["examples"])
-    counts = given.asked.sum(dim=1).numpy().astype(np.int32)
+    counts = given.predicted.sum(dim=1).numpy().astype(np.int32)
     kept: dict[str, Kept] = {}
     longest, vocabulary = tops_of(from_model(given, args.teacher))
     for k in BYTES:

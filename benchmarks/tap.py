@@ -18,7 +18,7 @@ from transformers import BertConfig, BertForSequenceClassification, set_seed
 
 from common import SEED, Finding, Limit, each_turn, finish, flags, median_of, settle, turn_by_turn
 from limbeck.core.tap import NAME, Heads, install, tapped
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 
 LAYERS, WIDTH, HEADS, BATCH, LENGTH = 6, 384, 12, 32, 64
 SHAPE = {
@@ -27,9 +27,14 @@ SHAPE = {
     "num_attention_heads": HEADS,
     "intermediate_size": 4 * WIDTH,
 }
-ALL_SCORES = Ask(Want.LOGITS | Want.ATTENTION, heads=tuple(range(1, LAYERS + 1)))
+ALL_SCORES = Request(Want.LOGITS | Want.ATTENTION, heads=tuple(range(1, LAYERS + 1)))
 # Kind → the model's attention, and what is asked of the tap.
-KINDS = {"eager": ("eager", Ask()), "recording": (NAME, ALL_SCORES), "default": ("sdpa", Ask()), "idle": (NAME, Ask())}
+KINDS = {
+    "eager": ("eager", Request()),
+    "recording": (NAME, ALL_SCORES),
+    "default": ("sdpa", Request()),
+    "idle": (NAME, Request()),
+}
 
 
 def texts() -> tuple[dict[str, Tensor], Tensor]:

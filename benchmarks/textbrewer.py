@@ -45,8 +45,8 @@ from limbeck.recipes.prepare import data_fingerprint
 from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.settings import TeachSettings
-from limbeck.train.schedule import Schedule
+from limbeck.teachers.settings import TeacherCacheSettings
+from limbeck.training.schedule import Schedule
 
 PEER = "textbrewer==0.2.1.post1"
 EPOCHS = 3
@@ -108,7 +108,7 @@ def ours(job: dict[str, Any]) -> dict[str, Any]:
         start = time.perf_counter()
         prints = {"teacher": fingerprint(teacher), "data": data_fingerprint(corpus, MAX_LENGTH)}
         cache = Cache(cache_folder, prints)
-        asked = batches(train, Collator(tokenizer, corpus.task), TeachSettings().batch_size)
+        asked = batches(train, Collator(tokenizer, corpus.task), TeacherCacheSettings().batch_size)
         cache.fill(LiveTeacher(teacher), asked)
         filled = time.perf_counter() - start
         trainer = make_distiller(

@@ -34,14 +34,14 @@ RUNS: dict[str, tuple[Path, int]] = {
 
 
 def texts(rows: int) -> tuple[list[str], list[str]]:
-    from limbeck.data.pair_settings import PairSettings
     from limbeck.data.parallel import read_parallel
+    from limbeck.data.parallel_settings import ParallelSettings
     from limbeck.data.settings import DataSettings
 
     source = str(DATA / "test_2016_flickr.en.gz")
     settings = DataSettings(train=source, dev=source, test=source, task="translate")
     target = str(DATA / "test_2016_flickr.de.gz")
-    found = read_parallel(settings, PairSettings(target=target, dev_target=target, test_target=target)).test
+    found = read_parallel(settings, ParallelSettings(target=target, dev_target=target, test_target=target)).test
     return found.sources[:rows], found.targets[:rows]
 
 

@@ -21,7 +21,7 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "wikitext2_raw"
 PLACE = WORK / "wikitext_words"
 PACKAGES = WORK / "smollm"
 TEXT = ["--task", "generate", "--data", DATA / "wiki.valid.raw.gz", "--data.test", DATA / "wiki.test.raw.gz"]
-BLOCKS = ["--data.limit", "240", "--text.held-out", "60", "--data.dev-share", "0.05"]
+BLOCKS = ["--data.limit", "240", "--blocks.held-out", "60", "--data.dev-share", "0.05"]
 STUDENT = ["--student.layers", "6", "--batch-size", "8", "--epochs", "1", "--train.evals-per-epoch", "1"]
 
 

@@ -23,7 +23,7 @@ from limbeck.core.card import METHODS
 from limbeck.core.files import write_text
 from limbeck.core.knob import Settings
 from limbeck.core.record import Record
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
 from limbeck.recipes.compare_run import CompareRun
 from limbeck.recipes.recipe import Recipe, from_table
@@ -73,7 +73,7 @@ def _prose(text: str) -> str:
 
 
 def _stages(plan: Recipe) -> list[str]:
-    task = Task(kind=plan.serves[0], labels=("0", "1"))
+    task = TaskInfo(kind=plan.serves[0], labels=("0", "1"))
     stages = {name: str(from_table(stage.objective)) for name, stage in plan.stages(task).items()}
     lines = [f"`--recipe {plan.name}`, for --task {', '.join(plan.serves)}:", ""]
     lines += [f"- {name}: `{objective}`" for name, objective in {**stages, "main": str(plan.objective(task))}.items()]

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from limbeck.core.top import Drawn, Top
+from limbeck.core.topk import Sampled, Top
 from limbeck.teachers import store as module
 from limbeck.teachers.codec import TopArrays, TopCodec
 from limbeck.teachers.store import About, Store
 
 K, VOCABULARY = 8, 500
 ABOUT = About(k=K, vocabulary=VOCABULARY, fingerprints={"teacher": "t", "tokenizer": "k", "data": "d", "mask": "m"})
-DRAWN = ABOUT.but(kind="drawn", k=20, temperature=2.0)
+SAMPLED = ABOUT.but(kind="sampled", k=20, temperature=2.0)
 
 
 def counts_of(uids) -> np.ndarray:
@@ -40,14 +40,14 @@ def _top(uid: int, count: int, k: int, vocabulary: int) -> tuple[np.ndarray, np.
     return chance.permuted(ids, axis=1), log_p.astype(np.float32), chance.normal(10, 2, count).astype(np.float32)
 
 
-def drawns(uids) -> tuple[np.ndarray, Drawn]:
+def drawns(uids) -> tuple[np.ndarray, Sampled]:
     counts = counts_of(uids)
-    ids = np.tile(np.arange(DRAWN.k), (counts.sum(), 1)) + np.repeat(uids, counts)[:, None] % 400
+    ids = np.tile(np.arange(SAMPLED.k), (counts.sum(), 1)) + np.repeat(uids, counts)[:, None] % 400
     weights = np.zeros(ids.shape, np.float32)
     for token, row in enumerate(weights):
-        row[: 1 + token % 5] = 1 / DRAWN.k
+        row[: 1 + token % 5] = 1 / SAMPLED.k
         row[0] += 1 - row.sum()
-    return counts, Drawn(torch.from_numpy(ids * (weights > 0)), torch.from_numpy(weights), DRAWN.temperature)
+    return counts, Sampled(torch.from_numpy(ids * (weights > 0)), torch.from_numpy(weights), SAMPLED.temperature)
 
 
 def kept(top: Top, k=K, vocabulary=VOCABULARY) -> tuple[np.ndarray, ...]:

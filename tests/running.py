@@ -16,7 +16,7 @@ from typing import NamedTuple
 from unittest import mock
 
 QUICK = ("--epochs", "1", "--measure.no-speed", "--measure.bootstrap", "200")
-BLOCKS = ("--text.length", "16")
+BLOCKS = ("--blocks.length", "16")
 WORDS = (*QUICK, *BLOCKS, "--batch-size", "16", "--learning-rate", "5e-3", "--train.threads", "1")  # on running text
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "COLUMNS": "200", "TERM": "xterm"}
 

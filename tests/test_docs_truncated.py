@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from limbeck.core.record import Arm, Comparison, DataCard, Fidelity, Machine, Record, SeedResult
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).resolve().parent.parent / "docs")
@@ -45,7 +45,7 @@ def record(name: str = "imdb_words", **fields) -> Record:
         "seeds": [0, 1, 2],
         "knobs": {},
         "fingerprints": {},
-        "task": Task(kind="mask-fill", vocabulary=30_522),
+        "task": TaskInfo(kind="mask-fill", vocab_size=30_522),
         "metric": "perplexity",
         "data": DataCard(source="text", columns={}, read=1),
         "arms": [],

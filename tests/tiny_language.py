@@ -105,12 +105,12 @@ def make_text(documents=60, seed=0) -> list[str]:
 
 def make_words(tokenizer, kind="mask-fill", documents=60, vocabulary=0, length=16, pack=True, **mask):
     """The texts above as questions."""
-    from limbeck.data.language import MaskSettings, TextSettings
+    from limbeck.data.language import BlockSettings, MaskSettings
     from limbeck.data.language_corpus import load_language
     from limbeck.data.settings import DataSettings
     from limbeck.recipes.words import ask_words
 
-    text = TextSettings(length=length, pack=pack)
+    text = BlockSettings(length=length, pack=pack)
     corpus = load_language(DataSettings(), text, kind, tokenizer, make_text(documents))
     settled = MaskSettings(**{"rounds": 1} | mask).settled()
     return ask_words(kind, corpus, tokenizer, settled, vocabulary or len(tokenizer))

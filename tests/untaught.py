@@ -4,12 +4,12 @@ import sys
 from pathlib import Path
 
 from limbeck.core.record import Record
-from limbeck.data.pair_settings import PairSettings
 from limbeck.data.parallel import read_parallel
+from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 from limbeck.data.subwords import train_subwords
-from limbeck.students.new_settings import NewSettings
 from limbeck.students.open_translator import new_translator
+from limbeck.students.seq2seq_config import Seq2SeqConfig
 from running import limbeck
 
 SHAPE = {"hidden": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "vocabulary": 90, "positions": 64}
@@ -26,7 +26,7 @@ def make_teacher(folder: Path, texts, endless: bool = False) -> Path:
     pieces = train_subwords(texts, SHAPE["vocabulary"])
     if not endless:
         pieces.model_max_length = SHAPE["positions"]
-    new_translator(NewSettings(**SHAPE), pieces).save_pretrained(folder)
+    new_translator(Seq2SeqConfig(**SHAPE), pieces).save_pretrained(folder)
     pieces.save_pretrained(folder)
     return folder
 
@@ -68,4 +68,4 @@ def program(folder: Path, body: str) -> str:
 
 def train_sources(data: Path) -> list[str]:
     settings = DataSettings(train=str(data), task="translate")
-    return read_parallel(settings, PairSettings(target=str(data.with_suffix(".de")))).train.sources
+    return read_parallel(settings, ParallelSettings(target=str(data.with_suffix(".de")))).train.sources

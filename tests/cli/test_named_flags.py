@@ -51,6 +51,6 @@ def test_every_flag_that_is_named_exists(flags):
 
 
 def test_a_flag_that_does_not_exist_is_found(flags):
-    made = 'f"--places.{role}_column, --data.{share}, --teacher{more}"'
+    made = 'f"--windows.{role}_column, --data.{share}, --teacher{more}"'
     plain = '"--data.dev_share (--data.dev-share, -- or --text-column)."'
-    assert unknown(f"{made}\n{plain}", flags) == ["1: --places.…_column", "2: --data.dev_share"]
+    assert unknown(f"{made}\n{plain}", flags) == ["1: --windows.…_column", "2: --data.dev_share"]

@@ -28,7 +28,7 @@ from transformers import (
 
 from limbeck.core.errors import ModelError
 from limbeck.core.tap import NAME, install, tapped, uninstall
-from limbeck.core.want import OF_HEADS, Ask, Want
+from limbeck.core.want import ATTENTION_PARTS, Request, Want
 
 LAYERS, HEADS, LENGTH = 3, 4, 7
 SHAPE = {
@@ -58,7 +58,7 @@ REFUSED = {
     "t5": T5Config(vocab_size=50, d_model=16, d_kv=4, d_ff=24, num_layers=2, num_heads=HEADS),
     "bart": BartConfig(vocab_size=50, d_model=16, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=24),
 }
-ALL = Ask(OF_HEADS, heads=(1, 2, 3))
+ALL = Request(ATTENTION_PARTS, heads=(1, 2, 3))
 
 
 def build(name, attention=None, **changes):
@@ -107,7 +107,12 @@ def test_what_is_recorded_is_what_eager_attention_does(name):
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize(
     "ask",
-    [Ask(), Ask(Want.VALUES, heads=(2,)), Ask(Want.ATTENTION, heads=(3,)), Ask(Want.LOGITS | Want.KEYS, heads=(1, 3))],
+    [
+        Request(),
+        Request(Want.VALUES, heads=(2,)),
+        Request(Want.ATTENTION, heads=(3,)),
+        Request(Want.LOGITS | Want.KEYS, heads=(1, 3)),
+    ],
     ids=str,
 )
 def test_what_is_not_asked_for_is_empty_and_nothing_moves(name, ask):
@@ -159,8 +164,8 @@ def test_dropout_is_that_of_eager_attention(name, dropout):
 
 def test_values_alone_are_the_same_with_and_without_scores():
     model = install(build("llama"))
-    _, alone = record(model, Ask(Want.VALUES, heads=(1,)))
-    _, both = record(model, Ask(Want.VALUES | Want.ATTENTION, heads=(1,)))
+    _, alone = record(model, Request(Want.VALUES, heads=(1,)))
+    _, both = record(model, Request(Want.VALUES | Want.ATTENTION, heads=(1,)))
     assert torch.equal(alone[0].values, both[0].values)
     assert torch.equal(alone[0].values[:, 0], alone[0].values[:, 1])  # two heads share one
     assert not torch.equal(alone[0].values[:, 1], alone[0].values[:, 2])
@@ -183,9 +188,9 @@ def test_two_models_one_after_the_other_and_one_within_the_other():
     _, alone = record(student)
     outer, inner = [], []
     with tapped(ALL, outer):
-        with tapped(Ask(Want.KEYS, heads=(1,)), inner):
+        with tapped(Request(Want.KEYS, heads=(1,)), inner):
             teacher(**batch())
-        with tapped(Ask(), []):
+        with tapped(Request(), []):
             teacher(**batch())
         student(**batch())
     assert [heads.scores.numel() for heads in inner] == [0, 0, 0]

@@ -9,8 +9,8 @@ import pytest
 
 from limbeck.core.errors import DataError
 from limbeck.data.place_corpus import load_places
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.settings import DataSettings
+from limbeck.data.window_settings import WindowSettings
 from tiny import make_tokenizer
 from tiny_language import byte_level, wordpiece
 from tiny_places import make_questions
@@ -20,7 +20,7 @@ TEXT = "The film was very good, and the story was bad."
 
 def load(data=None, tokenizer=None, places=None, **settings):
     return load_places(
-        DataSettings(**settings), PlaceSettings(**(places or {})), "answer", tokenizer or wordpiece(), data
+        DataSettings(**settings), WindowSettings(**(places or {})), "answer", tokenizer or wordpiece(), data
     )
 
 
@@ -38,7 +38,7 @@ def spelt(corpus, split="train"):
     for window in corpus.splits[split].windows:
         context = corpus.items(split)[window.item].context
         start, end = window.labels
-        found.append(context[window.where[start, 0] : window.where[end, 1]] if window.labelled.all() else None)
+        found.append(context[window.where[start, 0] : window.where[end, 1]] if window.has_label.all() else None)
     return found
 
 
@@ -77,8 +77,8 @@ def test_version_two_points_to_place_zero_where_there_is_no_answer(tmp_path):
     found = load(train=place, dev=place, test=place)
     assert found.places.nullable
     assert [window.labels.tolist() for window in found.train.windows][1] == [0, 0]
-    assert found.train.labelled.all()
-    assert all(window.asked[0] for window in found.train.windows)
+    assert found.train.has_label.all()
+    assert all(window.predicted[0] for window in found.train.windows)
     assert found.items("train")[1].impossible
 
 
@@ -215,7 +215,7 @@ def test_an_answer_that_does_not_occur_is_dropped_and_counted():
 
 def test_an_empty_answer_is_no_label_and_an_empty_list_is_none():
     found = load(everywhere(row("very good"), row(""), row(None)))
-    assert [window.labelled.tolist() for window in found.train.windows] == [[True] * 2, [False] * 2, [False] * 2]
+    assert [window.has_label.tolist() for window in found.train.windows] == [[True] * 2, [False] * 2, [False] * 2]
     assert any(note.startswith("3 questions have an empty answer") for note in found.card.notes)
     assert not found.places.nullable
     assert load(everywhere(row("very good"), row([]))).places.nullable
@@ -226,8 +226,8 @@ def test_only_places_of_the_text_are_asked():
     window = found.train.windows[0]
     pieces = wordpiece().convert_ids_to_tokens(window.inputs["input_ids"].tolist())
     second = pieces.index("[SEP]") + 1
-    assert np.flatnonzero(window.asked).tolist() == list(range(second, len(pieces) - 1))
-    assert window.inputs["token_type_ids"][window.asked].tolist() == [1] * int(window.asked.sum())
+    assert np.flatnonzero(window.predicted).tolist() == list(range(second, len(pieces) - 1))
+    assert window.inputs["token_type_ids"][window.predicted].tolist() == [1] * int(window.predicted.sum())
 
 
 def long(nullable):
@@ -242,22 +242,24 @@ def test_a_long_text_is_read_in_windows(nullable):
     windows = [window for window in found.train.windows if window.item == 0]
     assert len(windows) > 2
     assert len({window.uid for window in windows}) == len(windows)
-    covered = {tuple(place) for window in windows for place in window.where[window.asked & (window.where[:, 1] > 0)]}
+    covered = {
+        tuple(place) for window in windows for place in window.where[window.predicted & (window.where[:, 1] > 0)]
+    }
     assert len(covered) == 81
-    holds = [any(w.where[place].tolist() == [160, 164] for place in np.flatnonzero(w.asked)) for w in windows]
+    holds = [any(w.where[place].tolist() == [160, 164] for place in np.flatnonzero(w.predicted)) for w in windows]
     assert 0 < sum(holds) < len(windows)
     for window, holding in zip(windows, holds, strict=True):
         if holding:
             assert window.where[window.labels].tolist() == [[160, 164]] * 2
-            assert window.labelled.all()
+            assert window.has_label.all()
         else:
             assert window.labels.tolist() == [0, 0]
-            assert window.labelled.tolist() == [nullable] * 2
+            assert window.has_label.tolist() == [nullable] * 2
 
 
 def test_neighbouring_windows_share_the_stride():
     windows = [window for window in long(False).train.windows if window.item == 0]
-    first, second = ({tuple(place) for place in window.where[window.asked]} for window in windows[:2])
+    first, second = ({tuple(place) for place in window.where[window.predicted]} for window in windows[:2])
     assert len(first & second) == 6
 
 

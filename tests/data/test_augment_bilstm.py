@@ -216,7 +216,7 @@ def test_new_texts_are_new_and_named_apart_from_what_was_read():
 def test_new_rows_have_no_label(labels, nothing):
     found = made(pos=0.0, given=examples(labels=labels))
     assert len(found) > 0
-    assert not found.labelled.any()
+    assert not found.has_label.any()
     assert found.labels.dtype == labels.dtype
     assert found.labels.shape == (len(found), *labels.shape[1:])
     assert (found.labels == nothing).all()

@@ -15,7 +15,7 @@ from limbeck.data.blocks import Blocks
 from limbeck.data.chat_tokens import pack_chats, tokenise_chats
 from limbeck.data.chats import Chat
 from limbeck.data.documents import Documents, read_documents
-from limbeck.data.language import TextSettings
+from limbeck.data.language import BlockSettings
 from limbeck.data.language_corpus import load_language
 from limbeck.data.settings import DataSettings
 from tiny_language import CHATML, byte_level, wordpiece
@@ -54,7 +54,7 @@ def place(index: int) -> str:
 
 
 def read(data: Any, **text: Any) -> Documents:
-    return read_documents(DataSettings(), TextSettings(**text), data)
+    return read_documents(DataSettings(), BlockSettings(**text), data)
 
 
 def learnt(blocks: Blocks, tokenizer: Any) -> list[str]:
@@ -89,7 +89,7 @@ def test_a_template_without_prefixes_may_mark_the_answers_itself() -> None:
 
 
 def test_a_template_that_shows_no_answers_is_refused_with_the_remedy() -> None:
-    with pytest.raises(ModelError, match=r"chat 1: (.|\n)*--text.learn all"):
+    with pytest.raises(ModelError, match=r"chat 1: (.|\n)*--blocks.learn all"):
         tokenise_chats([TALK], byte_level(LAST_ONLY), "answers", place)
     assert len(tokenise_chats([TALK], byte_level(LAST_ONLY), "all", place)) == 1
     with pytest.raises(ModelError, match=r"no chat template\n.*--text-column"):
@@ -185,7 +185,7 @@ def test_tool_calls_and_further_fields_reach_the_template() -> None:
 def test_plain_text_can_be_chosen_beside_chats() -> None:
     rows = [{"messages": chat, "text": f"Text {n}"} for n, chat in enumerate(TALKS)]
     assert read(rows).chats
-    plain = read_documents(DataSettings(text_column="text"), TextSettings(), rows)
+    plain = read_documents(DataSettings(text_column="text"), BlockSettings(), rows)
     assert not plain.chats
     assert plain.texts("train")[0].startswith("Text ")
 
@@ -233,11 +233,11 @@ def test_empty_chats_are_counted_and_few_chats_cut_at_the_end() -> None:
 def test_a_corpus_of_chats() -> None:
     tokenizer = byte_level()
     data = [TALK, *TALKS, [{"role": "user", "content": "Hello?"}]] * 2
-    corpus = load_language(DataSettings(), TextSettings(length=48, pack=False), "generate", tokenizer, data)
+    corpus = load_language(DataSettings(), BlockSettings(length=48, pack=False), "generate", tokenizer, data)
     assert sum(map(len, corpus.splits.values())) == 2 * 101
     assert corpus.card.dropped == {"chat without an answer": 2}
     assert corpus.card.truncated == 2
     assert any("2 chats cut to 48 tokens" in note for note in corpus.notes)
     assert all(part.learnt.any() and len(part.learnt) == len(part.ids) for part in corpus.splits.values())
     with pytest.raises(MismatchError, match=r"holds chats(.|\n)*--text-column, or .*--task generate"):
-        load_language(DataSettings(), TextSettings(), "mask-fill", wordpiece(), data)
+        load_language(DataSettings(), BlockSettings(), "mask-fill", wordpiece(), data)

@@ -180,7 +180,7 @@ def test_relabel_by_name() -> None:
     found = relabel(small(["neg", "pos", None]), ["POS", "Neutral", "Neg"])
     assert found.task.labels == ("POS", "Neutral", "Neg")
     assert found.train.labels[:2].tolist() == [2, 0]
-    assert found.train.labelled.tolist() == [True, True, False]
+    assert found.train.has_label.tolist() == [True, True, False]
     assert found.card.splits["train"].per_class == {"POS": 1, "Neutral": 0, "Neg": 1}
     many = relabel(small(["a|b", "b", ""]), ["c", "b", "a"])
     assert many.train.labels.tolist() == [[0, 1, 1], [0, 1, 0], [0, 0, 0]]
@@ -217,6 +217,6 @@ def test_a_label_column_that_is_not_recognised_is_not_taken_for_unlabelled_data(
         load(DataSettings(), rows, known=("no", "yes"))
     asked = load(DataSettings(label_column="none"), rows, known=("no", "yes"))
     assert asked.task.labels == ("no", "yes")
-    assert not asked.train.labelled.any()
+    assert not asked.train.has_label.any()
     bare = load(DataSettings(), [{"text": row["text"]} for row in rows], known=("no", "yes"))
-    assert not bare.train.labelled.any()
+    assert not bare.train.has_label.any()

@@ -13,7 +13,7 @@ import pytest
 from limbeck.core.errors import DataError, KnobError
 from limbeck.data.corpus import load
 from limbeck.data.documents import Documents, read_documents
-from limbeck.data.language import TextSettings
+from limbeck.data.language import BlockSettings
 from limbeck.data.settings import DataSettings
 
 PARAGRAPHS = [f"Paragraph {n} begins.\nIt goes on, and ends with {n * 7}." for n in range(200)]
@@ -22,8 +22,8 @@ SHARED = Path(__file__).parents[3] / "shared" / "data" / "wikitext2_raw"
 
 def read(train: object, documents: str = "auto", **flags: Any) -> Documents:
     if isinstance(train, Path):
-        return read_documents(DataSettings(train=str(train), **flags), TextSettings(documents=documents))
-    return read_documents(DataSettings(**flags), TextSettings(documents=documents), train)
+        return read_documents(DataSettings(train=str(train), **flags), BlockSettings(documents=documents))
+    return read_documents(DataSettings(**flags), BlockSettings(documents=documents), train)
 
 
 def everything(found: Documents) -> list[str]:
@@ -85,7 +85,7 @@ def test_wrong_files_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"did you mean .*windows\.txt"):
         read_documents(
             DataSettings(train=str(tmp_path / "windows.txt"), dev=str(tmp_path / "window.txt"), encoding="cp1252"),
-            TextSettings(),
+            BlockSettings(),
         )
     (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(b"text " * 100)[:-20])
     with pytest.raises(DataError, match="cut-off gzip"):
@@ -166,8 +166,8 @@ def test_wrong_columns() -> None:
         DataError, match=r"no column 'artcle'; its columns: 'article'\n.*did you mean --text-column art"
     ):
         read(rows, text_column="artcle")
-    with pytest.raises(DataError, match=r"did you mean --text\.messages-column talk"):
-        read_documents(DataSettings(), TextSettings(messages_column="talks"), [{"talk": []}])
+    with pytest.raises(DataError, match=r"did you mean --blocks\.messages-column talk"):
+        read_documents(DataSettings(), BlockSettings(messages_column="talks"), [{"talk": []}])
     with pytest.raises(DataError, match="no column is known as the text; its columns: 'article'"):
         read(rows)
     with pytest.raises(DataError, match=r"row 2: column 'text' holds int '3'"):
@@ -193,13 +193,13 @@ def test_splits_are_disjoint_stable_and_those_of_labelled_rows() -> None:
     fewer = read(PARAGRAPHS[::2])
     for split, texts in zip(("train", "dev", "test"), sets, strict=True):
         assert set(fewer.texts(split)) == texts & set(PARAGRAPHS[::2])
-    labelled = load(DataSettings(), [{"text": text, "label": str(n % 2)} for n, text in enumerate(PARAGRAPHS)])
-    assert set(labelled.test.texts) == sets[2]
+    has_label = load(DataSettings(), [{"text": text, "label": str(n % 2)} for n, text in enumerate(PARAGRAPHS)])
+    assert set(has_label.test.texts) == sets[2]
 
 
 def test_only_what_is_missing_is_cut_off(tmp_path: Path) -> None:
     path = write(tmp_path / "dev.txt", "\n\n".join(PARAGRAPHS[:30]))
-    found = read_documents(DataSettings(dev=str(path)), TextSettings(), PARAGRAPHS)
+    found = read_documents(DataSettings(dev=str(path)), BlockSettings(), PARAGRAPHS)
     assert found.texts("dev") == PARAGRAPHS[:30]
     assert len(found.texts("train")) + len(found.texts("test")) == 200
     assert any("dev documents also occur in train" in note for note in found.card.notes)

@@ -13,11 +13,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from limbeck.core.errors import ModelError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.data.corpus import Examples
 from limbeck.data.encode import Collator, batches, encode, to_batch
 
-TASK = Task(kind="classify", labels=("a", "b"))
+TASK = TaskInfo(kind="classify", labels=("a", "b"))
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"]
 
 
@@ -47,7 +47,7 @@ def test_rows_are_what_the_tokenizer_gives() -> None:
         for i in range(3):
             row = encoded[i]
             assert {name: row[name] for name in expected} == {name: expected[name][i] for name in expected}
-            assert (row["uids"], row["labels"], row["labelled"]) == (2**62 + i, i % 2, i % 3 != 0)
+            assert (row["uids"], row["labels"], row["has_label"]) == (2**62 + i, i % 2, i % 3 != 0)
         assert encoded.lengths == [len(ids) for ids in expected["input_ids"]]
         assert (len(encoded), encoded.truncated) == (3, 0)
 
@@ -94,7 +94,7 @@ def test_padding_changes_nothing_but_the_shape(lengths: list[int], left: bool, k
     tok = tokenizer(padding_side="left" if left else "right")
     encoded = encode(examples(["a " * length for length in lengths], labels=labels[kind]), tok, 32)
     rows = [encoded[i] for i in range(n)]
-    collator = Collator(tok, Task(kind=kind, labels=() if kind == "regress" else ("a", "b")))
+    collator = Collator(tok, TaskInfo(kind=kind, labels=() if kind == "regress" else ("a", "b")))
     tensors = collator(rows)
     assert tensors["input_ids"].shape == (n, max(lengths) + 2)
     for i, row in enumerate(rows):
@@ -105,7 +105,7 @@ def test_padding_changes_nothing_but_the_shape(lengths: list[int], left: bool, k
     assert tensors["uids"].tolist() == [row["uids"] for row in rows]
     assert tensors["labels"].dtype == (torch.int64 if kind == "classify" else torch.float32)
     assert tensors["labels"].shape == labels[kind].shape
-    assert tensors["labelled"].dtype == torch.bool
+    assert tensors["has_label"].dtype == torch.bool
 
 
 def test_batches_give_every_row_once_longest_first() -> None:
@@ -124,7 +124,7 @@ def test_works_as_a_dataset_of_a_data_loader() -> None:
     loader = torch.utils.data.DataLoader(encoded, batch_size=2, collate_fn=Collator(tokenizer(), TASK))  # type: ignore[arg-type,var-annotated]
     first = to_batch(next(iter(loader)), TASK)
     assert first.labels.tolist() == [0, 1]
-    assert first.labelled.tolist() == [False, True]
+    assert first.has_label.tolist() == [False, True]
 
 
 def test_a_tokenizer_without_padding_is_refused() -> None:

@@ -44,7 +44,7 @@ def test_task_is_read_from_the_labels(cells: list[Any], kind: str, names: tuple[
     assert (found.task.kind, found.task.labels) == (kind, names)
     assert np.allclose(found.train.labels, expected)
     assert found.train.labels.dtype == (np.int64 if kind == "classify" else np.float32)
-    assert found.train.labelled.all()
+    assert found.train.has_label.all()
 
 
 def test_task_by_flag() -> None:
@@ -69,7 +69,7 @@ def test_several_columns_of_flags() -> None:
     assert found.task.kind == "multilabel"
     assert found.task.labels == ("toxic", "rude")
     assert found.train.labels.tolist() == [[1, 0], [0, 0], [0, 0], [1, 1]]
-    assert found.train.labelled.tolist() == [True, True, False, True]
+    assert found.train.has_label.tolist() == [True, True, False, True]
     rows[1]["rude"] = "2"
     with pytest.raises(DataError, match="row 2: column 'rude' holds '2'"):
         load(DataSettings(label_column="toxic,rude"), data)
@@ -92,11 +92,11 @@ def test_classes_give_the_order_or_the_names() -> None:
 
 def test_unlabelled_rows_are_kept_and_marked() -> None:
     found = corpus(["a", "", None, " ", "b"])
-    assert found.train.labelled.tolist() == [True, False, False, False, True]
+    assert found.train.has_label.tolist() == [True, False, False, False, True]
     assert found.card.splits["train"].labelled == 2
     assert found.card.splits["train"].per_class == {"a": 1, "b": 1}
     bare = load(DataSettings(classes="a,b"), [{"text": f"t{n}"} for n in range(200)])
-    assert not bare.train.labelled.any()
+    assert not bare.train.has_label.any()
 
 
 @pytest.mark.parametrize("cell", ["nan", "NaN", float("nan"), float("inf"), ["a", None]])

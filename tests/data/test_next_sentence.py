@@ -51,7 +51,7 @@ def test_every_pair_is_what_it_says(shape: Shape, length: int, seed: int) -> Non
     home = homes(documents)
     blocks = pairs(documents, length, CLS, SEP, seed)
     own: list[int] = []
-    for index, follows in enumerate(blocks.follows.tolist()):
+    for index, next_sentence_label in enumerate(blocks.next_sentence_label.tolist()):
         here = blocks.tokens(index)
         first, second = segments(blocks, index)
         assert blocks.ids[here].tolist() == [CLS, *first, SEP, *second, SEP]
@@ -64,7 +64,7 @@ def test_every_pair_is_what_it_says(shape: Shape, length: int, seed: int) -> Non
             assert segment == list(range(segment[0], segment[-1] + 1))
             assert len({home[token] for token in segment}) == 1
         own += first
-        if follows:
+        if next_sentence_label:
             assert home[first[0]] != home[second[0]]
         else:
             assert home[first[0]] == home[second[0]]
@@ -79,11 +79,11 @@ def test_segments_that_fit_are_consecutive_and_whole_sentences() -> None:
     starts = {words[0] for document in documents for words in document}
     ends = {words[-1] for document in documents for words in document}
     blocks = pairs(documents, 63, CLS, SEP, seed=1)  # room for 60: twelve sentences, nothing to cut
-    for index, follows in enumerate(blocks.follows.tolist()):
+    for index, next_sentence_label in enumerate(blocks.next_sentence_label.tolist()):
         first, second = segments(blocks, index)
         assert {first[0], second[0]} <= starts
         assert {first[-1], second[-1]} <= ends
-        assert follows or second[0] == first[-1] + 1
+        assert next_sentence_label or second[0] == first[-1] + 1
     assert tokens_cut(documents, blocks) == 0
 
 
@@ -91,14 +91,14 @@ def test_half_of_the_pairs_follow_unless_there_is_one_sentence() -> None:
     longer = pairs(numbered([[4] * 4000 for _ in range(5)]), 67, CLS, SEP, seed=0)
     total = len(longer)
     assert total > 1000
-    assert abs(int(longer.follows.sum()) - total / 2) < 3 * math.sqrt(total) / 2 + 5  # 5: ends of documents
+    assert abs(int(longer.next_sentence_label.sum()) - total / 2) < 3 * math.sqrt(total) / 2 + 5  # 5: ends of documents
 
     single = pairs(numbered([[4]] * 300), 64, CLS, SEP, seed=0)
     assert len(single) == 300
-    assert (single.follows == 1).all()
+    assert (single.next_sentence_label == 1).all()
 
     mixed = pairs(numbered(random_shape(2000, 12, 40)), 64, CLS, SEP, seed=0)
-    assert 0.55 < mixed.follows.mean() < 0.95
+    assert 0.55 < mixed.next_sentence_label.mean() < 0.95
 
 
 def test_the_first_segment_ends_anywhere_in_the_chunk() -> None:

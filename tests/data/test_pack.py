@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
-from limbeck.core.task import TokenKind
+from limbeck.core.task import LanguageKind
 from limbeck.data.blocks import Blocks
-from limbeck.data.language import TextSettings
+from limbeck.data.language import BlockSettings
 from limbeck.data.language_corpus import LanguageCorpus, load_language
 from limbeck.data.pack import FEWEST, Frame, frame_of, pack, sentences, tokenise
 from limbeck.data.settings import DataSettings
@@ -39,11 +39,11 @@ def rows(blocks: Blocks, column: str = "ids") -> list[list[Any]]:
     return [getattr(blocks, column)[blocks.tokens(index)].tolist() for index in range(len(blocks))]
 
 
-def load(data: Any, kind: TokenKind, tokenizer: Any, limit: int = 0, **text: Any) -> LanguageCorpus:
-    return load_language(DataSettings(limit=limit), TextSettings(**text), kind, tokenizer, data)
+def load(data: Any, kind: LanguageKind, tokenizer: Any, limit: int = 0, **text: Any) -> LanguageCorpus:
+    return load_language(DataSettings(limit=limit), BlockSettings(**text), kind, tokenizer, data)
 
 
-def plainly(documents: list[list[int]], frame: Frame, length: int, join: bool, kind: TokenKind) -> list[list[int]]:
+def plainly(documents: list[list[int]], frame: Frame, length: int, join: bool, kind: LanguageKind) -> list[list[int]]:
     """The bodies of all blocks, too short ones included, by the plainest loop."""
     between = list(frame.between)
     if kind == "generate":
@@ -64,7 +64,7 @@ def plainly(documents: list[list[int]], frame: Frame, length: int, join: bool, k
 )
 @settings(max_examples=150, deadline=None)
 def test_blocks_are_those_of_the_plain_loop(
-    documents: list[list[int]], length: int, join: bool, kind: TokenKind, frame: Frame
+    documents: list[list[int]], length: int, join: bool, kind: LanguageKind, frame: Frame
 ) -> None:
     flat = np.array([token for document in documents for token in document], dtype=np.int32)
     offsets = np.cumsum([0, *map(len, documents)])
@@ -159,7 +159,7 @@ def test_the_corpus_and_what_it_says() -> None:
     tokenizer = byte_level()
     listener = Listener()
     data = [*TEXTS * 4, ""]
-    corpus = load_language(DataSettings(), TextSettings(length=64), "generate", tokenizer, data, listener)
+    corpus = load_language(DataSettings(), BlockSettings(length=64), "generate", tokenizer, data, listener)
     tokens = len(tokenise(data, tokenizer, "generate").ids) + len(data) - 1
     assert sum(corpus.tokens.values()) + sum(_left_out(note) for note in corpus.notes) == tokens
     for split, blocks in corpus.splits.items():
@@ -218,7 +218,7 @@ def test_sentence_pairs() -> None:
     ]
     corpus = load(documents, "mask-fill", wordpiece(), pairs=True, length=24)
     train = corpus.train
-    assert set(train.follows.tolist()) == {0, 1}
+    assert set(train.next_sentence_label.tolist()) == {0, 1}
     assert len(train.types) == len(train.inside) == len(train.ids)
     assert train.inside.any()
     assert train.lengths.max() <= 24
@@ -236,7 +236,7 @@ def test_sentence_pairs() -> None:
 def test_nothing_of_wikitext_is_lost() -> None:
     tokenizer = byte_level()
     files = DataSettings(train=str(SHARED / "wiki.valid.raw.gz"), test=str(SHARED / "wiki.test.raw.gz"))
-    corpus = load_language(files, TextSettings(held_out=0), "generate", tokenizer)
+    corpus = load_language(files, BlockSettings(held_out=0), "generate", tokenizer)
     texts = tokenizer.decode(corpus.test.ids.tolist()).split("<|end|>")
     words = sum(len(text.split()) for text in texts)
     assert 0 <= 241_211 - words <= FEWEST

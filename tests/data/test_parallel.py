@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from limbeck.core.errors import DataError, KnobError
-from limbeck.data.pair_settings import PairSettings
 from limbeck.data.parallel import ParallelCorpus, read_parallel
+from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "multi30k_en_de"
@@ -54,7 +54,7 @@ def three(folder: Path, train: tuple[str, str], end: str = "") -> ParallelCorpus
         DataSettings(
             train=str(folder / f"train.{ends[0]}"), dev=str(folder / f"val.{ends[0]}"), test=f"{folder}/test.{ends[0]}"
         ),
-        PairSettings(target=str(folder / f"train.{ends[1]}")),
+        ParallelSettings(target=str(folder / f"train.{ends[1]}")),
     )
 
 
@@ -99,7 +99,7 @@ def test_a_carriage_return_inside_a_line_moves_no_row(tmp_path: Path) -> None:
 def test_a_uid_is_of_the_source_as_the_model_reads_it(tmp_path: Path) -> None:
     rows = [{"source": " hello ", "target": "hallo"}, {"source": "hello", "target": "servus"}]
     splits = {"train": rows, "dev": rows, "test": rows}
-    corpus = read_parallel(DataSettings(), PairSettings(prefix="translate: "), splits)
+    corpus = read_parallel(DataSettings(), ParallelSettings(prefix="translate: "), splits)
     digest = blake2b(b"translate: hello", digest_size=8, person=b"source").digest()
     for part in corpus.splits.values():
         assert part.sources == ["translate: hello"] * 2
@@ -112,7 +112,7 @@ def test_rows_without_a_text_are_dropped_and_counted(tmp_path: Path) -> None:
     rows = [("a", "x"), ("  ", "y"), ("b", "\t"), ("", ""), ("c", "z")]
     splits = {name: [{"src": s, "tgt": t} for s, t in rows] for name in ("train", "validation", "test")}
     heard = Heard()
-    corpus = read_parallel(DataSettings(), PairSettings(), splits, heard)
+    corpus = read_parallel(DataSettings(), ParallelSettings(), splits, heard)
     assert corpus.train.sources == ["a", "b", "c"]
     assert corpus.train.targeted.tolist() == [True, False, True]
     assert corpus.dev.sources == corpus.test.sources == ["a", "c"]
@@ -132,7 +132,7 @@ def test_what_is_not_given_is_cut_by_the_source(tmp_path: Path) -> None:
     twice = [*ROWS, *((source, f"{target}, anders") for source, target in ROWS)]
     write(tmp_path, "train", "\n".join(s for s, _ in twice), "\n".join(t for _, t in twice))
     settings = DataSettings(train=str(tmp_path / "train.en"))
-    pairs = PairSettings(target=str(tmp_path / "train.de"))
+    pairs = ParallelSettings(target=str(tmp_path / "train.de"))
     corpus = read_parallel(settings, pairs)
     sources = [set(part.sources) for part in corpus.splits.values()]
     assert sum(map(len, sources)) == len(set.union(*sources)) == 300
@@ -145,9 +145,9 @@ def test_what_is_not_given_is_cut_by_the_source(tmp_path: Path) -> None:
 
 def test_the_limit_draws_the_same_rows_whatever_their_order() -> None:
     rows = [{"source": s, "target": t} for s, t in ROWS]
-    few = read_parallel(DataSettings(limit=20), PairSettings(), rows)
-    turned = read_parallel(DataSettings(limit=20), PairSettings(), rows[::-1])
-    whole = read_parallel(DataSettings(), PairSettings(), rows)
+    few = read_parallel(DataSettings(limit=20), ParallelSettings(), rows)
+    turned = read_parallel(DataSettings(limit=20), ParallelSettings(), rows[::-1])
+    whole = read_parallel(DataSettings(), ParallelSettings(), rows)
     assert len(few.train) == 20
     assert few.train.sources == turned.train.sources[::-1]
     assert few.train.sources == [source for source in whole.train.sources if source in few.train.sources]
@@ -157,7 +157,7 @@ def test_the_limit_draws_the_same_rows_whatever_their_order() -> None:
 
 def test_every_kind_of_table_gives_the_same_corpus(tmp_path: Path) -> None:
     dicts = [{"source": s, "target": t} for s, t in ROWS]
-    expected = read_parallel(DataSettings(), PairSettings(), dicts)
+    expected = read_parallel(DataSettings(), ParallelSettings(), dicts)
     assert pairs_of(expected) == set(ROWS)
     for name, mark in (("rows.tsv", "\t"), ("rows.csv", ",")):
         (tmp_path / name).write_text("\n".join(mark.join(row) for row in [("en", "de"), *ROWS]))
@@ -169,8 +169,8 @@ def test_every_kind_of_table_gives_the_same_corpus(tmp_path: Path) -> None:
     saved.to_parquet(str(tmp_path / "rows.parquet"))
     saved.save_to_disk(str(tmp_path / "saved"))
     for name in ("rows.tsv", "rows.csv", "rows.jsonl", "rows.jsonl.gz", "rows.parquet", "folder", "saved"):
-        assert same(read_parallel(DataSettings(train=str(tmp_path / name)), PairSettings()), expected), name
-    assert same(read_parallel(DataSettings(), PairSettings(), saved), expected)
+        assert same(read_parallel(DataSettings(train=str(tmp_path / name)), ParallelSettings()), expected), name
+    assert same(read_parallel(DataSettings(), ParallelSettings(), saved), expected)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_column_of_translations(pairs: dict[str, str], columns: tuple[str, str
     rows.append({"id": 4, "translation": {"en": "e", "de": ""}})
     whole = datasets.DatasetDict({split: datasets.Dataset.from_list(rows) for split in ("train", "validation", "test")})
     for given in (whole, {"train": rows, "dev": rows, "test": rows}):
-        corpus = read_parallel(DataSettings(), PairSettings(**pairs), given)
+        corpus = read_parallel(DataSettings(), ParallelSettings(**pairs), given)
         assert tuple(corpus.card.columns.values()) == columns
         assert corpus.train.sources[:4] == [f"{columns[0][0]}{n}" for n in range(4)]
         assert corpus.train.targets[:4] == [f"{columns[1][0]}{n}" for n in range(4)]
@@ -196,15 +196,15 @@ def test_a_column_of_translations(pairs: dict[str, str], columns: tuple[str, str
 
 def test_a_first_line_of_texts_is_a_row(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("\n".join("\t".join(row) for row in ROWS))
-    corpus = read_parallel(DataSettings(train=str(tmp_path / "train.tsv")), PairSettings())
+    corpus = read_parallel(DataSettings(train=str(tmp_path / "train.tsv")), ParallelSettings())
     assert pairs_of(corpus) == set(ROWS)
     assert corpus.card.columns == {"source": "1", "target": "2"}
     assert any("first line is read as a row" in note for note in corpus.card.notes)
     turned = read_parallel(
-        DataSettings(train=str(tmp_path / "train.tsv")), PairSettings(source_column="2", target_column="1")
+        DataSettings(train=str(tmp_path / "train.tsv")), ParallelSettings(source_column="2", target_column="1")
     )
     assert pairs_of(turned) == {(target, source) for source, target in ROWS}
-    named = read_parallel(DataSettings(train=str(tmp_path / "train.tsv"), header="yes"), PairSettings())
+    named = read_parallel(DataSettings(train=str(tmp_path / "train.tsv"), header="yes"), ParallelSettings())
     assert pairs_of(named) == set(ROWS[1:])
 
 
@@ -226,11 +226,11 @@ def test_names_of_columns_are_known_or_asked_for(tmp_path: Path, first: str, is_
     file.write_text("\n".join([first, *("\t".join(row) for row in ROWS)]), encoding="utf-8")
     read = DataSettings(train=str(file), dev=str(file), test=str(file))
     source, target = first.split("\t")
-    corpus = read_parallel(read, PairSettings())
+    corpus = read_parallel(read, ParallelSettings())
     assert ((source, target) in pairs_of(corpus)) == is_row
     notes = {note.partition("its first line is read as ")[2].removeprefix("a ") for note in corpus.card.notes}
     assert notes - {""} == {said} - {""}
-    asked = read_parallel(read, PairSettings(source_column=target, target_column=source))
+    asked = read_parallel(read, ParallelSettings(source_column=target, target_column=source))
     assert asked.card.columns == {"source": target, "target": source}
     assert pairs_of(asked) == {(there, here) for here, there in ROWS}
 
@@ -239,7 +239,7 @@ def test_names_of_columns_are_known_or_asked_for(tmp_path: Path, first: str, is_
 def test_columns_asked_for_by_number_have_no_names(tmp_path: Path, first: str) -> None:
     file, texts = tmp_path / "train.tsv", first.split("\t")
     file.write_text("\n".join([first, *("\t".join([*row, "0"][: len(texts)]) for row in ROWS)]), encoding="utf-8")
-    numbered = PairSettings(source_column="2", target_column="1")
+    numbered = ParallelSettings(source_column="2", target_column="1")
     assert (texts[1], texts[0]) in pairs_of(read_parallel(DataSettings(train=str(file)), numbered))
 
 
@@ -247,7 +247,7 @@ def test_the_names_of_train_are_names_elsewhere_too(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_text("\n".join(json.dumps({"here": s, "there": t}) for s, t in ROWS))
     (tmp_path / "dev.tsv").write_text("there\there\nZiel\tsource\n")
     dev = str(tmp_path / "dev.tsv")
-    corpus = read_parallel(DataSettings(train=str(tmp_path / "train.jsonl"), dev=dev, test=dev), PairSettings())
+    corpus = read_parallel(DataSettings(train=str(tmp_path / "train.jsonl"), dev=dev, test=dev), ParallelSettings())
     assert (corpus.dev.sources, corpus.dev.targets) == (["source"], ["Ziel"])
 
 
@@ -265,7 +265,7 @@ def test_the_names_of_train_are_names_elsewhere_too(tmp_path: Path) -> None:
 )
 def test_columns_are_found(columns: tuple[str, ...], pairs: dict[str, str], chosen: tuple[str, str]) -> None:
     rows = [{name: f"{name} {n}" for name in columns} for n in range(3)]
-    corpus = read_parallel(DataSettings(), PairSettings(**pairs), {"train": rows, "dev": rows, "test": rows})
+    corpus = read_parallel(DataSettings(), ParallelSettings(**pairs), {"train": rows, "dev": rows, "test": rows})
     assert tuple(corpus.card.columns.values()) == chosen
     assert corpus.train.sources[1] == f"{chosen[0]} 1"
     assert corpus.test.targets[2] == f"{chosen[1]} 2"
@@ -274,7 +274,7 @@ def test_columns_are_found(columns: tuple[str, ...], pairs: dict[str, str], chos
 def test_a_split_may_name_its_columns_differently() -> None:
     corpus = read_parallel(
         DataSettings(),
-        PairSettings(),
+        ParallelSettings(),
         {
             "train": [{"fr": "a", "nl": "b"}],
             "dev": [{"x": 1, "nl": "d", "fr": "c"}],
@@ -288,7 +288,11 @@ def test_a_split_may_name_its_columns_differently() -> None:
 @pytest.mark.parametrize(
     ("rows", "pairs", "words"),
     [
-        ([{"a": "x", "b": "y", "c": "z"}], {}, ["'a', 'b', 'c'", "--pairs.source-column", "--pairs.target-column"]),
+        (
+            [{"a": "x", "b": "y", "c": "z"}],
+            {},
+            ["'a', 'b', 'c'", "--parallel.source-column", "--parallel.target-column"],
+        ),
         ([{"text": "x"}], {}, ["its columns: 'text'", "--target"]),
         ([{"text": "x", "translation": "a", "summary": "b"}], {}, ["nothing says"]),
         ([{"a": "x", "b": "y"}], {"source_column": "en"}, ["no column 'en'", "'a', 'b'"]),
@@ -306,12 +310,12 @@ def test_rows_that_cannot_be_used_are_named(
     rows: list[dict[str, Any]], pairs: dict[str, str], words: list[str]
 ) -> None:
     with pytest.raises(DataError) as caught:
-        read_parallel(DataSettings(), PairSettings(**pairs), {"train": rows, "dev": rows, "test": rows})
+        read_parallel(DataSettings(), ParallelSettings(**pairs), {"train": rows, "dev": rows, "test": rows})
     for word in words:
         assert word in str(caught.value)
 
 
-def refusal(settings: DataSettings, pairs: PairSettings, data: object = None) -> str:
+def refusal(settings: DataSettings, pairs: ParallelSettings, data: object = None) -> str:
     with pytest.raises((DataError, KnobError)) as caught:
         read_parallel(settings, pairs, data)
     return str(caught.value)
@@ -320,22 +324,22 @@ def refusal(settings: DataSettings, pairs: PairSettings, data: object = None) ->
 def test_two_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
     write(tmp_path, "train", "a\nb\nc\n", "x\ny")
     source, target = str(tmp_path / "train.en"), str(tmp_path / "train.de")
-    said = refusal(DataSettings(train=source), PairSettings(target=target))
+    said = refusal(DataSettings(train=source), ParallelSettings(target=target))
     assert f"{source} has 3 lines, but {target} has 2" in said
-    assert "stands opposite itself" in refusal(DataSettings(train=source), PairSettings(target=source))
-    said = refusal(DataSettings(train=source), PairSettings(target=str(tmp_path / "train.dee")))
+    assert "stands opposite itself" in refusal(DataSettings(train=source), ParallelSettings(target=source))
+    said = refusal(DataSettings(train=source), ParallelSettings(target=str(tmp_path / "train.dee")))
     assert f"did you mean {target}?" in said
-    said = refusal(DataSettings(train=str(tmp_path / "trian.en")), PairSettings(target=target))
+    said = refusal(DataSettings(train=str(tmp_path / "trian.en")), ParallelSettings(target=target))
     assert f"did you mean {source}?" in said
     write(tmp_path, "train", "", "")
-    assert "empty" in refusal(DataSettings(train=source), PairSettings(target=target))
+    assert "empty" in refusal(DataSettings(train=source), ParallelSettings(target=target))
 
 
 def test_an_encoding_is_never_guessed(tmp_path: Path) -> None:
     (tmp_path / "train.en").write_text("\n".join(f"a {n}" for n in range(300)))
     (tmp_path / "train.de").write_bytes("\n".join(f"über {n}" for n in range(300)).encode("cp1252"))
     settings = DataSettings(train=str(tmp_path / "train.en"))
-    pairs = PairSettings(target=str(tmp_path / "train.de"))
+    pairs = ParallelSettings(target=str(tmp_path / "train.de"))
     said = refusal(settings, pairs)
     assert "train.de, line 1: the byte 0xfc is not UTF-8" in said
     assert "über 7" in dict(pairs_of(read_parallel(settings.but(encoding="cp1252"), pairs))).values()
@@ -344,15 +348,15 @@ def test_an_encoding_is_never_guessed(tmp_path: Path) -> None:
 def test_targets_of_dev_that_are_not_found_ask_for_their_knob(tmp_path: Path) -> None:
     write(tmp_path, "train", "a\n", "x\n")
     settings = DataSettings(train=str(tmp_path / "train.en"), dev=str(tmp_path / "val.en"), test=f"{tmp_path}/val.en")
-    pairs = PairSettings(target=str(tmp_path / "train.de"))
+    pairs = ParallelSettings(target=str(tmp_path / "train.de"))
     assert "there is no file" in refusal(settings, pairs)
     (tmp_path / "val.en").write_text("b\n")
     said = refusal(settings, pairs)
     assert f"there is no {tmp_path / 'val.de'}" in said
-    assert "--pairs.dev-target" in said
+    assert "--parallel.dev-target" in said
     (tmp_path / "other").write_text("y\n")
     named = pairs.but(dev_target=str(tmp_path / "other"))
-    assert "--pairs.test-target" in refusal(settings, named)
+    assert "--parallel.test-target" in refusal(settings, named)
     corpus = read_parallel(settings, named.but(test_target=str(tmp_path / "other")))
     assert corpus.dev.targets == corpus.test.targets == ["y"]
     (tmp_path / "held.tsv").write_text("source\ttarget\nc\tz\n")
@@ -376,19 +380,19 @@ def test_the_file_opposite_is_found_as_in_train(tmp_path: Path, train: tuple[str
         (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     file = str(tmp_path / dev[0])
     settings = DataSettings(train=str(tmp_path / train[0]), dev=file, test=file)
-    corpus = read_parallel(settings, PairSettings(target=str(tmp_path / train[1])))
+    corpus = read_parallel(settings, ParallelSettings(target=str(tmp_path / train[1])))
     assert (corpus.dev.sources, corpus.dev.targets) == ([dev[0]], [dev[1]])
 
 
 def test_knobs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "train", "a\n", "x\n")
-    both = DataSettings(train=str(tmp_path / "train.en")), PairSettings(target=str(tmp_path / "train.de"))
+    both = DataSettings(train=str(tmp_path / "train.en")), ParallelSettings(target=str(tmp_path / "train.de"))
     assert "--data.dev" in refusal(both[0], both[1].but(dev_target="x.de"))
     assert "is the folder" in refusal(DataSettings(train=str(tmp_path)), both[1])
     assert "--data is none" in refusal(DataSettings(), both[1])
-    assert "--target train.de" in refusal(both[0], PairSettings())
-    assert "train.de, train.en" in refusal(DataSettings(train=str(tmp_path)), PairSettings())
-    assert "no data given" in refusal(DataSettings(), PairSettings())
+    assert "--target train.de" in refusal(both[0], ParallelSettings())
+    assert "train.de, train.en" in refusal(DataSettings(train=str(tmp_path)), ParallelSettings())
+    assert "no data given" in refusal(DataSettings(), ParallelSettings())
     assert "too few to cut" in refusal(*both)
 
 
@@ -401,7 +405,7 @@ def test_multi30k_arrives_whole() -> None:
             dev=str(SHARED / "val.en.gz"),
             test=str(SHARED / "test_2016_flickr.en.gz"),
         ),
-        PairSettings(target=str(SHARED / "train.de.gz")),
+        ParallelSettings(target=str(SHARED / "train.de.gz")),
     )
     assert {name: len(part) for name, part in corpus.splits.items()} == {"train": 29_000, "dev": 1_014, "test": 1_000}
     assert corpus.card.dropped == {}

@@ -10,11 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
 from limbeck.data.subwords import train_subwords
 
-TASK = Task(kind="translate", vocabulary=50)
+TASK = TaskInfo(kind="translate", vocab_size=50)
 TEXTS = ["a man rides a red bike", "ein Mann fährt ein rotes Rad", "a dog", "ein Hund"]
 PAIRS = st.lists(
     st.tuples(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.lists(st.integers(0, 4), min_size=1, max_size=6)),
@@ -35,8 +35,8 @@ def test_a_row_reads_the_start_and_then_what_it_wrote() -> None:
         "attention_mask": [1, 1, 1],
         "decoder_input_ids": [49, 3, 4, 2],
         "labels": [3, 4, 2, 0],
-        "labelled": [True] * 4,
-        "asked": [True] * 4,
+        "has_label": [True] * 4,
+        "predicted": [True] * 4,
         "uids": data.uids[1],
     }
     assert (len(data), data.lengths, data.rounds, data.truncated) == (2, [4, 7], 1, 1)
@@ -86,16 +86,16 @@ def test_padding_is_where_a_row_ends(rows: list[tuple[list[int], list[int]]], pa
         assert list(batch.inputs) == ["input_ids", "attention_mask", "decoder_input_ids"]
         read, mask, written = batch.inputs.values()
         assert read.shape == mask.shape
-        assert written.shape == batch.labels.shape == batch.asked.shape
-        assert torch.equal(batch.asked, batch.labelled)
-        assert batch.asked.dtype == torch.bool
+        assert written.shape == batch.labels.shape == batch.predicted.shape
+        assert torch.equal(batch.predicted, batch.has_label)
+        assert batch.predicted.dtype == torch.bool
         assert mask.sum(1).max() == mask.shape[1]
-        assert batch.asked.sum(1).max() == batch.asked.shape[1]
+        assert batch.predicted.sum(1).max() == batch.predicted.shape[1]
         for n in range(len(batch.uids)):
-            ends, stops = int(mask[n].sum()), int(batch.asked[n].sum())
+            ends, stops = int(mask[n].sum()), int(batch.predicted[n].sum())
             source, target = read[n, :ends].tolist(), batch.labels[n, :stops].tolist()
             assert mask[n, :ends].all()
-            assert batch.asked[n, :stops].all()
+            assert batch.predicted[n, :stops].all()
             assert (read[n, ends:] == pad).all()
             assert (written[n, stops:] == pad).all()
             assert not batch.labels[n, stops:].any()
@@ -138,8 +138,8 @@ def test_a_tokenizer_that_reads_targets_otherwise_is_asked_for_targets(pieces: A
         "attention_mask",
         "decoder_input_ids",
         "labels",
-        "labelled",
-        "asked",
+        "has_label",
+        "predicted",
         "uids",
     }
 
@@ -164,11 +164,11 @@ def test_a_translator_says_the_same_in_any_company(pieces: Any) -> None:
     )
     model = MarianMTModel(config).eval()
     data = encode_sequences([TEXTS[0], TEXTS[2]], [TEXTS[1], TEXTS[3]], pieces, pieces.pad_token_id, 64)
-    collator = SequenceCollator(pieces.pad_token_id, Task(kind="translate", vocabulary=len(pieces)))
+    collator = SequenceCollator(pieces.pad_token_id, TaskInfo(kind="translate", vocab_size=len(pieces)))
     with torch.no_grad():
         (together,) = sequence_batches(data, collator, 2)
-        said = model(**together.inputs).logits[together.asked]
-        alone = [model(**batch.inputs).logits[batch.asked] for batch in sequence_batches(data, collator, 1)]
+        said = model(**together.inputs).logits[together.predicted]
+        alone = [model(**batch.inputs).logits[batch.predicted] for batch in sequence_batches(data, collator, 1)]
         shifted = model.prepare_decoder_input_ids_from_labels(torch.tensor([data[0]["labels"]]))
     torch.testing.assert_close(said, torch.cat(alone), atol=1e-5, rtol=1e-5)
     assert shifted.tolist() == [data[0]["decoder_input_ids"]]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from limbeck.data.place_corpus import load_places
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.settings import DataSettings
+from limbeck.data.window_settings import WindowSettings
 from tiny_language import byte_level
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -22,16 +22,16 @@ pytestmark = [
 def test_every_answer_is_found_again_from_its_tokens():
     files = {"train": str(SAMPLE), "dev": str(XQUAD / "xquad.de.json.gz"), "test": str(XQUAD / "xquad.en.json.gz")}
     settings = DataSettings(max_length=384, limit=200, **files)
-    found = load_places(settings, PlaceSettings(stride=128), "answer", byte_level())
+    found = load_places(settings, WindowSettings(stride=128), "answer", byte_level())
     assert found.card.read == 4330 + 1190 + 1190
     assert found.card.dropped == {}
     assert not found.places.nullable
     for split in ("train", "test"):
-        labelled = set()
+        has_label = set()
         for window in found.splits[split].windows:
             item = found.items(split)[window.item]
-            if window.labelled.all():
-                labelled.add(window.item)
+            if window.has_label.all():
+                has_label.add(window.item)
                 start, end = window.where[window.labels]
                 assert any(answer.strip() in item.context[start[0] : end[1]] for answer in item.answers)
-        assert len(labelled) > 0.99 * len(found.items(split))
+        assert len(has_label) > 0.99 * len(found.items(split))

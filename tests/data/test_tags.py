@@ -10,10 +10,10 @@ from transformers import CanineTokenizer
 from limbeck.core.errors import DataError, KnobError, MismatchError, ModelError
 from limbeck.data.encode import to_batch
 from limbeck.data.place_corpus import load_places
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.places import PlaceCollator, place_batches
 from limbeck.data.settings import DataSettings
 from limbeck.data.tags import dialect, is_plain
+from limbeck.data.window_settings import WindowSettings
 from tiny import make_tokenizer
 from tiny_language import byte_level, wordpiece
 from tiny_places import TAGS, make_sentences
@@ -31,7 +31,7 @@ was VBD I-VP O
 
 def load(data=None, tokenizer=None, known=(), places=None, watcher=None, **settings):
     more = {"watcher": watcher} if watcher else {}
-    places = PlaceSettings(**(places or {}))
+    places = WindowSettings(**(places or {}))
     return load_places(
         DataSettings(**settings), places, "tag", tokenizer or wordpiece(), data, known_labels=known, **more
     )
@@ -84,7 +84,7 @@ def test_columns_of_a_conll_file_are_numbers(tmp_path):
     assert sentences(load(places={"word_column": "2"}, **files))[0][0] == ("DT", "NN", "NN")
     with pytest.raises(KnobError, match=r"places\.tag_column.*has 4 columns"):
         load(places={"tag_column": "5"}, **files)
-    assert not load(places={"tag_column": "none"}, known=TAGS, **files).train.labelled.any()
+    assert not load(places={"tag_column": "none"}, known=TAGS, **files).train.has_label.any()
 
 
 def test_columns_of_a_table_are_names(tmp_path):
@@ -144,7 +144,7 @@ def test_class_labels_of_a_dataset(tmp_path):
     found = load(DatasetDict({"train": part, "validation": part, "test": part}))
     assert sentences(found) == [(("good", "film"), ("B-GOOD", "O")), (("a", "plot"), ("O", ""))]
     assert found.task.labels == TAGS
-    assert found.train.labelled.tolist() == [True, True, True, False]
+    assert found.train.has_label.tolist() == [True, True, True, False]
     part.to_parquet(tmp_path / "train.parquet")
     place = str(tmp_path / "train.parquet")
     assert sentences(load(train=place, dev=place, test=place)) == sentences(found)
@@ -181,7 +181,7 @@ def test_a_word_is_asked_about_at_its_first_token():
     window = load({"train": rows, "dev": rows, "test": rows}).train.windows[0]
     pieces = tokenizer.convert_ids_to_tokens(window.inputs["input_ids"].tolist())
     assert pieces == ["[CLS]", "under", "##stand", "##ing", "film", "##s", ",", "very", "good", "[SEP]"]
-    assert np.flatnonzero(window.asked).tolist() == [1, 4, 6, 7, 8]
+    assert np.flatnonzero(window.predicted).tolist() == [1, 4, 6, 7, 8]
     assert window.labels.tolist() == [1, 0, 0, 0, 1]
     assert window.where.tolist() == [0, 1, 2, 3, 4]
 
@@ -190,7 +190,7 @@ def test_byte_level_tokens_find_their_words():
     rows = [{"tokens": ["très", "good", "plot", "été"], "tags": ["B-X", "O", "O", "O"]}]
     tokenizer = byte_level()
     window = load({"train": rows, "dev": rows, "test": rows}, tokenizer).train.windows[0]
-    places = np.flatnonzero(window.asked).tolist()
+    places = np.flatnonzero(window.predicted).tolist()
     assert window.where.tolist() == [0, 1, 2, 3]
     ids = window.inputs["input_ids"].tolist()
     pieces = [tokenizer.decode(ids[a:b]) for a, b in zip(places, [*places[1:], len(ids)], strict=True)]
@@ -206,8 +206,8 @@ def test_a_long_sentence_is_read_in_windows_and_every_word_asked_once():
     for window in found.train.windows:
         assert window.labels.tolist() == [int(word % 3 == 1) for word in window.where]
     inner = found.train.windows[1]  # no word of it is asked at the very edge: the neighbours see it better
-    assert np.flatnonzero(inner.asked)[0] > 2
-    assert np.flatnonzero(inner.asked)[-1] < 22
+    assert np.flatnonzero(inner.predicted)[0] > 2
+    assert np.flatnonzero(inner.predicted)[-1] < 22
     assert any("read in" in note for note in found.card.notes)
     assert len(set(found.train.uids.tolist())) == len(found.train)
 
@@ -268,7 +268,7 @@ def test_sentences_without_tags_need_the_names_from_elsewhere():
     rows = [{"tokens": row["tokens"]} for row in make_sentences(30)]
     found = load({"train": rows, "dev": rows, "test": rows}, make_tokenizer(), known=TAGS)
     assert found.task.labels == TAGS
-    assert not found.train.labelled.any()
+    assert not found.train.has_label.any()
     with pytest.raises(DataError, match="no word has a tag"):
         load({"train": rows, "dev": rows, "test": rows}, make_tokenizer())
 
@@ -286,9 +286,9 @@ def test_batches_lay_rows_end_to_end():
     one = to_batch(collator([found.train[0], found.train[5], found.train[1]]), found.task)
     windows = [found.train.windows[place] for place in (0, 5, 1)]
     assert one.labels.tolist() == [label for window in windows for label in window.labels]
-    assert one.labelled.shape == one.labels.shape == (int(one.asked.sum()),)
-    assert one.asked.shape == one.inputs["input_ids"].shape == one.inputs["attention_mask"].shape
-    assert not (one.asked & ~one.inputs["attention_mask"].bool()).any()
+    assert one.has_label.shape == one.labels.shape == (int(one.predicted.sum()),)
+    assert one.predicted.shape == one.inputs["input_ids"].shape == one.inputs["attention_mask"].shape
+    assert not (one.predicted & ~one.inputs["attention_mask"].bool()).any()
     seen = [uid for _, batch in place_batches(found.train, collator, 7) for uid in batch.uids.tolist()]
     assert sorted(seen) == sorted(found.train.uids.tolist())
 

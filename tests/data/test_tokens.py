@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.data.blocks import Blocks
 from limbeck.data.bucket import Buckets
 from limbeck.data.encode import to_batch
@@ -26,8 +26,8 @@ from limbeck.data.tokens import (
 )
 
 PAD, CLS, SEP, MASK, WORDS = 0, 1, 2, 3, 500
-FILL = Task(kind="mask-fill", vocabulary=WORDS)
-NEXT = Task(kind="generate", vocabulary=WORDS)
+FILL = TaskInfo(kind="mask-fill", vocab_size=WORDS)
+NEXT = TaskInfo(kind="generate", vocab_size=WORDS)
 
 
 def make_blocks(lengths: list[int], seed: int = 0) -> Blocks:
@@ -50,18 +50,18 @@ def test_a_masked_row_reads_the_mask_and_says_the_token() -> None:
     ids = blocks.ids[20:]
     masked = make_masked(blocks).masker.mask(blocks, 1, 0)
     assert row["input_ids"] == masked.inputs.tolist()
-    assert row["labelled"] == row["asked"] == masked.chosen.tolist()
+    assert row["has_label"] == row["predicted"] == masked.chosen.tolist()
     assert row["labels"] == [token if chosen else 0 for token, chosen in zip(ids, masked.chosen, strict=True)]
     assert row["attention_mask"] == [1] * 40
-    assert sum(row["labelled"]) == 6
-    assert set(row) == {"input_ids", "attention_mask", "labels", "labelled", "asked", "uids"}
+    assert sum(row["has_label"]) == 6
+    assert set(row) == {"input_ids", "attention_mask", "labels", "has_label", "predicted", "uids"}
 
 
 def test_all_tokens_are_asked_about_but_only_the_chosen_are_labelled() -> None:
     blocks = make_blocks([20, 40])
     some, every = make_masked(blocks)[1], make_masked(blocks, "all")[1]
-    assert every["asked"] == [True] * 40
-    assert every["labelled"] == some["labelled"]
+    assert every["predicted"] == [True] * 40
+    assert every["has_label"] == some["has_label"]
     assert every["input_ids"] == some["input_ids"]
     assert every["uids"] != some["uids"]
 
@@ -98,7 +98,7 @@ def test_names_and_counts_of_a_round_are_those_of_its_rows(ask: str) -> None:
     for round in (0, 3):
         rows = [data[round * 4 + block] for block in range(4)]
         assert uids_of(data, round).tolist() == [row["uids"] for row in rows]
-        assert asked_counts(data, round).tolist() == [sum(row["asked"]) for row in rows]
+        assert asked_counts(data, round).tolist() == [sum(row["predicted"]) for row in rows]
     assert uids_of(data).dtype == asked_counts(data).dtype == np.int64
     assert (uids_of(data) >= 0).all()
 
@@ -170,9 +170,9 @@ def test_every_token_is_asked_for_the_next(lengths: list[int], seed: int, chat: 
         wanted = learnt[blocks.tokens(index)].tolist() if chat else [True] * length
         assert row["input_ids"] == ids
         for place in range(length - 1):
-            assert row["labelled"][place] == row["asked"][place] == wanted[place + 1]
+            assert row["has_label"][place] == row["predicted"][place] == wanted[place + 1]
             assert row["labels"][place] == (ids[place + 1] if wanted[place + 1] else 0)
-        assert (row["labels"][-1], row["labelled"][-1], row["asked"][-1]) == (0, False, False)
+        assert (row["labels"][-1], row["has_label"][-1], row["predicted"][-1]) == (0, False, False)
 
 
 def test_the_shift_agrees_with_the_loss_of_transformers() -> None:
@@ -188,7 +188,7 @@ def test_the_shift_agrees_with_the_loss_of_transformers() -> None:
     hidden = batch.inputs["attention_mask"] == 0
     with torch.no_grad():
         theirs = model(**batch.inputs, labels=batch.inputs["input_ids"].masked_fill(hidden, -100))
-    ours = torch.nn.functional.cross_entropy(theirs.logits[batch.labelled], batch.labels[batch.labelled])
+    ours = torch.nn.functional.cross_entropy(theirs.logits[batch.has_label], batch.labels[batch.has_label])
     assert torch.allclose(ours, theirs.loss, atol=1e-6)
 
 
@@ -203,14 +203,14 @@ def test_padding_is_where_a_row_has_ended(lengths: list[int], pad: int, causal: 
     data: Tokens = NextTokens(blocks) if causal else make_masked(blocks, "all")
     rows = [data[index] for index in range(len(data))]
     tensors = TokenCollator(pad, NEXT if causal else FILL)(rows)
-    for name in ("input_ids", "attention_mask", "labels", "labelled", "asked"):
+    for name in ("input_ids", "attention_mask", "labels", "has_label", "predicted"):
         assert tensors[name].shape == (len(lengths), max(lengths))
         beyond = pad if name == "input_ids" else 0
         for line, row, length in zip(tensors[name].tolist(), rows, lengths, strict=True):
             assert line[:length] == row[name]
             assert all(cell == beyond for cell in line[length:])
     assert tensors["uids"].tolist() == [row["uids"] for row in rows]
-    assert tensors["labelled"].dtype == tensors["asked"].dtype == torch.bool
+    assert tensors["has_label"].dtype == tensors["predicted"].dtype == torch.bool
     assert tensors["input_ids"].dtype == tensors["labels"].dtype == tensors["uids"].dtype == torch.int64
     assert tensors["attention_mask"].sum(1).tolist() == lengths
 
@@ -218,7 +218,7 @@ def test_padding_is_where_a_row_has_ended(lengths: list[int], pad: int, causal: 
 def test_the_end_of_a_text_is_learnt_though_it_is_the_padding_token() -> None:
     (batch,) = token_batches(NextTokens(make_blocks([9, 5])), TokenCollator(SEP, NEXT), 2)
     assert batch.labels[1, 3] == SEP
-    assert batch.labelled[1].tolist() == [True] * 4 + [False] * 5
+    assert batch.has_label[1].tolist() == [True] * 4 + [False] * 5
     assert batch.inputs["attention_mask"][1].tolist() == [1] * 5 + [0] * 4
 
 
@@ -230,10 +230,10 @@ def test_batches_hold_every_block_once_longest_first() -> None:
     assert widths == sorted(widths, reverse=True)
     assert widths[0] == max(lengths)
     assert sorted(torch.cat([batch.uids for batch in found]).tolist()) == sorted(uids_of(data, 2).tolist())
-    assert sum(int(batch.asked.sum()) for batch in found) == asked_counts(data, 2).sum()
-    assert all(batch.counted.equal(batch.asked) for batch in found)
+    assert sum(int(batch.predicted.sum()) for batch in found) == asked_counts(data, 2).sum()
+    assert all(batch.in_loss.equal(batch.predicted) for batch in found)
     assert all(set(batch.inputs) == {"input_ids", "attention_mask"} for batch in found)
-    assert all(batch.follows.numel() == 0 for batch in found)
+    assert all(batch.next_sentence_label.numel() == 0 for batch in found)
 
 
 def test_pairs_carry_their_segments_and_whether_they_follow() -> None:
@@ -243,8 +243,8 @@ def test_pairs_carry_their_segments_and_whether_they_follow() -> None:
     data = make_masked(blocks)
     tensors = TokenCollator(PAD, FILL)([data[index] for index in range(len(data))])
     batch = to_batch(tensors, FILL)
-    assert batch.follows.tolist() == blocks.follows.tolist()
-    assert set(batch.follows.tolist()) == {0, 1}
+    assert batch.next_sentence_label.tolist() == blocks.next_sentence_label.tolist()
+    assert set(batch.next_sentence_label.tolist()) == {0, 1}
     assert set(batch.inputs) == {"input_ids", "attention_mask", "token_type_ids"}
     for index in range(len(blocks)):
         length = data.lengths[index]

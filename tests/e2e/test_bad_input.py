@@ -164,7 +164,7 @@ def test_soft_targets_on_numbers(refused, tmp_path):
 
 
 def test_a_cache_of_another_teacher(refused, tmp_path, teacher_folder, reviews):
-    cache = ("--teach.cache", tmp_path / "answers")
+    cache = ("--teacher-cache.cache", tmp_path / "answers")
     out = tmp_path / "first"
     first = limbeck(
         *("distill", "--teacher", teacher_folder, "--data", reviews, "--out", out, *QUICK, "--no-baseline", *cache)
@@ -181,7 +181,7 @@ def test_a_cache_of_another_teacher(refused, tmp_path, teacher_folder, reviews):
     assert said.code == 2
     assert "was made with another teacher" in said.err
     assert "→ delete" in said.err
-    assert "--teach.cache" in said.err
+    assert "--teacher-cache.cache" in said.err
     assert {path: path.read_bytes() for path in (tmp_path / "answers").iterdir()} == before
 
 

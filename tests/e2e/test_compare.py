@@ -31,8 +31,8 @@ FAST = {
 def job(taught, reviews, tmp_path_factory):
     file = tmp_path_factory.mktemp("job") / "compare.toml"
     file.write_text(
-        'recipes = "finetune,hinton"\n[each.one-layer]\nrecipe = "logits"\n[each.one-layer.student]\nlayers = 1\n'
-        '[each.too-deep]\nrecipe = "hinton"\n[each.too-deep.student]\nlayers = 9\n'
+        'recipes = "finetune,hinton"\n[columns.one-layer]\nrecipe = "logits"\n[columns.one-layer.student]\nlayers = 1\n'
+        '[columns.too-deep]\nrecipe = "hinton"\n[columns.too-deep.student]\nlayers = 9\n'
     )
     return ("compare", file, "--teacher", taught, "--data", reviews, "--seeds", 2, *KNOBS)
 
@@ -265,7 +265,7 @@ def test_who_learns_from_labels_alone_does_not_ask_a_teacher_that_is_at_hand(mon
     asked = []
     answer = LiveTeacher.answer
     monkeypatch.setattr(LiveTeacher, "answer", lambda self, batch: asked.append(1) or answer(self, batch))
-    rows, how = make_rows(100), dict(tokenizer=make_tokenizer(), teach={"live": True}, **FAST)
+    rows, how = make_rows(100), dict(tokenizer=make_tokenizer(), teacher_cache={"live": True}, **FAST)
     compare(make_classifier(), rows, "finetune", Shrink(layers=1), out=tmp_path / "alone", **how)
     alone = len(asked)
     compare(make_classifier(), rows, "hinton", Shrink(layers=1), out=tmp_path / "taught", baseline=False, **how)

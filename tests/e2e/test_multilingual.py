@@ -123,7 +123,7 @@ def test_the_run_file_reads_back(distilled):
     [
         (("--teacher", "x"), "--teacher is given beside", "every direction has its teacher"),
         (("--recipe", "seq-kd"), "the given targets are learnt", "--recipe multilingual"),
-        (("--teach.live",), "several teachers can only be asked once", "without --teach.live"),
+        (("--teacher-cache.live",), "several teachers can only be asked once", "without --teacher-cache.live"),
         (("--objective.truncated.form", "renorm-both"), "'renorm-both' compares kept words", "--switch.strategy fixed"),
         (("--task", "classify"), "--task classify has no directions", "--task translate"),
     ],

@@ -145,7 +145,7 @@ def test_a_tagger_serves_the_pipeline_of_transformers(kind, distilled):
 
 
 def test_kept_answers_teach_what_live_ones_do(job, distilled, tmp_path):
-    said = limbeck(*job, "--out", tmp_path / "live", "--teach.live", "--no-baseline")
+    said = limbeck(*job, "--out", tmp_path / "live", "--teacher-cache.live", "--no-baseline")
     assert said.code == 0, said.err
     assert not (tmp_path / "live" / "teacher-answers").exists()
     kept, live = (Record.load(folder).arm("distilled").runs[0] for folder in (distilled[0], tmp_path / "live"))
@@ -256,13 +256,13 @@ def refused(kind, job, tmp_path):
 
 def test_a_wrong_column(kind, refused):
     if kind == "tag":
-        problem, remedy = refused("--places.tag-column", "9")
+        problem, remedy = refused("--windows.tag-column", "9")
         assert "train.conll" in problem
         assert "from 1 to 2" in remedy
     else:
-        problem, remedy = refused("--places.question-column", "asked")
+        problem, remedy = refused("--windows.question-column", "predicted")
         assert "has no column 'asked'; its columns: " in problem
-        assert "--places.question-column" in remedy
+        assert "--windows.question-column" in remedy
 
 
 def test_data_that_contradicts_itself(kind, refused, tmp_path):
@@ -327,7 +327,7 @@ def test_the_same_from_python(kind, fitted, tmp_path):
         {"train": rows[:60], "dev": rows[60:70], "test": rows[70:]},
         library.Shrink(layers=1),
         reading={"task": kind},
-        places={"longest_answer": 3},
+        windows={"longest_answer": 3},
         train={"epochs": 1, "learning_rate": 3e-3},
         measure={"speed": False, "bootstrap": 200},
         out=tmp_path / "run",

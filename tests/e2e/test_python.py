@@ -107,8 +107,8 @@ def test_a_student_with_another_tokenizer_learns_from_the_cache(taught, reviews,
 
 
 def test_a_student_with_another_tokenizer_cannot_be_taught_live(taught, reviews, foreign, tmp_path):
-    with pytest.raises(MismatchError, match=r"different tokens.*\n.*--teach.live off"):
-        limbeck.distill(taught, reviews, student=foreign, out=tmp_path / "x", teach={"live": True}, **FAST)
+    with pytest.raises(MismatchError, match=r"different tokens.*\n.*--teacher-cache.live off"):
+        limbeck.distill(taught, reviews, student=foreign, out=tmp_path / "x", teacher_cache={"live": True}, **FAST)
     assert not (tmp_path / "x").exists()
 
 
@@ -124,7 +124,7 @@ def test_a_model_in_hand_as_student_takes_the_labels_of_the_teacher(taught, revi
 
 def test_live_and_cached_teaching_end_alike(taught, reviews):
     live, cached = (
-        limbeck.distill(taught, reviews, Shrink(layers=1), baseline=False, teach={"live": live}, **FAST)
+        limbeck.distill(taught, reviews, Shrink(layers=1), baseline=False, teacher_cache={"live": live}, **FAST)
         for live in (True, False)
     )
     for a, b in zip(live.student.state_dict().values(), cached.student.state_dict().values(), strict=True):

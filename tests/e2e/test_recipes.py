@@ -10,9 +10,9 @@ from limbeck.recipes import RECIPES
 from running import limbeck
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
 
-OF_TEXTS = [name for name, plan in RECIPES.items() if "classify" in plan.serves]
+TEXT_KINDS = [name for name, plan in RECIPES.items() if "classify" in plan.serves]
 QUICK = ("--epochs", 1, "--learning-rate", 1e-3, "--measure.no-speed", "--measure.bootstrap", 200, "--no-baseline")
-SHORT = {name: [f"--stages.{stage}.epochs" for stage in RECIPES[name].stages(None)] for name in OF_TEXTS}
+SHORT = {name: [f"--stages.{stage}.epochs" for stage in RECIPES[name].stages(None)] for name in TEXT_KINDS}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def distilled(name, teacher, data, out, *flags):
     return said
 
 
-@pytest.mark.parametrize("name", OF_TEXTS)
+@pytest.mark.parametrize("name", TEXT_KINDS)
 def test_a_recipe_runs_and_its_student_opens(name, teacher, texts, tmp_path):
     distilled(name, teacher, texts, tmp_path / "run")
     record = Record.load(tmp_path / "run")

@@ -15,7 +15,14 @@ from running import files, finish, limbeck, start, start_at_terminal, stop, wait
 # One thread everywhere: sums in another order would differ in the last bit.
 KNOBS = (
     *("--epochs", 3, "--batch-size", 8, "--train.evals-per-epoch", 4, "--learning-rate", "1e-3"),
-    *("--data.dev-share", 0.2, "--data.test-share", 0.2, "--teach.batch-size", 1),  # time enough to be killed in
+    *(
+        "--data.dev-share",
+        0.2,
+        "--data.test-share",
+        0.2,
+        "--teacher-cache.batch-size",
+        1,
+    ),  # time enough to be killed in
     *("--train.threads", 1, "--measure.no-speed", "--measure.bootstrap", 200),
 )
 WEIGHTS = "student/model.safetensors"

@@ -116,17 +116,21 @@ def test_one_column_only(refused, data, tmp_path):
 def test_wrong_column_names(refused, tmp_path):
     table = tmp_path / "two.tsv"
     table.write_text("en\tde\n" + "".join(f"{one}\t{translate(one)}\n" for one in sentences(ROWS)), encoding="utf-8")
-    problem, remedy = refused("--pairs.source-column", "english", given=("--task", "translate", "--data", table))
+    problem, remedy = refused("--parallel.source-column", "english", given=("--task", "translate", "--data", table))
     assert f"{table} has no column 'english'; its columns: 'en', 'de'" in problem
-    assert "--pairs.source-column" in remedy
+    assert "--parallel.source-column" in remedy
     problem, _ = refused(
-        "--pairs.target-column", "en", "--pairs.source-column", "en", given=("--task", "translate", "--data", table)
+        "--parallel.target-column",
+        "en",
+        "--parallel.source-column",
+        "en",
+        given=("--task", "translate", "--data", table),
     )
     assert "both column 'en'" in problem
 
 
 def test_a_target_opposite_nothing(refused, data):
-    problem, remedy = refused("--pairs.dev-target", data.with_suffix(".de"))
+    problem, remedy = refused("--parallel.dev-target", data.with_suffix(".de"))
     assert "no --data.dev stands opposite it" in problem
     assert "--data.dev" in remedy
 

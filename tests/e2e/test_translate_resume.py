@@ -118,7 +118,7 @@ def test_a_student_killed_in_both_stages_ends_like_an_unbroken_one(job, unbroken
 
 def program(folder: Path) -> tuple[str, Path, Path]:
     """A command that notes what it is asked, and in its second portion waits to be orphaned until `free` exists."""
-    path, asked, free = folder / "translate.py", folder / "asked", folder / "free"
+    path, asked, free = folder / "translate.py", folder / "predicted", folder / "free"
     path.write_text(
         f"import os, sys, time; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
         "from tongues import translate\n"
@@ -166,7 +166,7 @@ def test_a_comparison_goes_on_cell_by_cell(knobs, unbroken, tmp_path):
     out = tmp_path / "run"
     plain, tuned = (out / "arms" / f"{name}-seed0" for name in ("finetune", RECIPE))
     columns = tmp_path / "columns.toml"
-    columns.write_text(f'[each."{RECIPE}".stages.interpolate]\nepochs = 2.0\n')
+    columns.write_text(f'[columns."{RECIPE}".stages.interpolate]\nepochs = 2.0\n')
     job = ("compare", columns, "--recipes", f"finetune,{RECIPE}", *knobs, "--out", out)
     stop(start(*job), checkpoint(tuned, "-main"), signal.SIGKILL)
     finished, asked = (plain / "result.json").stat().st_mtime_ns, shards(out)

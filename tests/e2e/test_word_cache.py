@@ -162,7 +162,7 @@ def test_draws(ask, masked, corpus, beginner, tmp_path):
         (("--mask.kind", "whole-word"), "made with another mask", "limbeck cache"),
         (("--mask.ask", "all"), "made with another mask", "limbeck cache"),
         (("--mask.rounds", 3), "has no answer for", "--teacher"),
-        (("--text.length", 24), "blocks of another length", "--info"),
+        (("--blocks.length", 24), "blocks of another length", "--info"),
         (("--data.dev-share", 0.3), "made from other text", "--info"),
         (("--objective.truncated.k", 9), "asks for the 9 most probable words, but the cache holds 8", "--top 9"),
         (("--objective.truncated.temperature", 2), "the cache keeps it for 1", "temperature"),
@@ -225,7 +225,7 @@ def test_what_a_cache_cannot_be_made_of(bare, corpus, teacher_folder, reviews, t
 
 def test_a_run_killed_while_training_ends_like_an_unbroken_one(masked, corpus, tmp_path):
     job = ("distill", "--task", "mask-fill", "--teacher", masked, "--data", corpus, *WORDS, "--epochs", 2)
-    job = (*job, "--train.evals-per-epoch", 3, "--top", 8, "--teach.batch-size", 1, "--no-baseline")
+    job = (*job, "--train.evals-per-epoch", 3, "--top", 8, "--teacher-cache.batch-size", 1, "--no-baseline")
     whole, out = tmp_path / "whole", tmp_path / "run"
     assert limbeck(*job, "--out", whole).code == 0
     child = start(*job, "--out", out)

@@ -5,7 +5,7 @@ import torch
 from transformers import TrainerCallback
 
 import limbeck
-from limbeck import CacheRun, Language, Model, Run, Shrink, Truncated, WordKD
+from limbeck import CacheRun, LanguageModeling, Model, Run, Shrink, Truncated, WordKD
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.record import Record
 from limbeck.teachers.store import open_store
@@ -50,7 +50,7 @@ def test_a_model_and_texts_in_hand(network, tmp_path, capfd):
     assert same(before, weights(network))
     assert result.student.config.num_hidden_layers == 1
     assert Record.load(tmp_path / "run") == result.record
-    assert result.record.task.vocabulary == len(VOCABULARY)
+    assert result.record.task.vocab_size == len(VOCABULARY)
     assert result.record.knobs["data"]["task"] == "mask-fill"
     assert [arm.name for arm in result.record.arms] == ["teacher", "plain", "distilled"]
     assert len(open_store(tmp_path / "run" / "teacher-answers")) > 50
@@ -66,7 +66,7 @@ def test_an_objective_and_a_student_in_hand(network):
         Model(network, make_tokenizer()),
         make_text(40),
         Model(start, make_tokenizer()),
-        objective=0.3 * Language() + 0.7 * WordKD(reverse=0.5),
+        objective=0.3 * LanguageModeling() + 0.7 * WordKD(reverse=0.5),
         reading=MASK_FILL,
         baseline=False,
         **FAST,
@@ -90,7 +90,7 @@ def test_a_cache_from_python_serves_a_run_without_its_teacher(network, tmp_path)
         student=Model(make_masked(layers=1), make_tokenizer()),
         objective=1.0 * Truncated(form="renorm", temperature=2.0),
         reading=MASK_FILL,
-        teach={"cache": str(tmp_path / "cache")},
+        teacher_cache={"cache": str(tmp_path / "cache")},
         **FAST,
     )
     assert [arm.name for arm in result.record.arms] == ["plain", "distilled"]
@@ -163,7 +163,7 @@ def test_a_run_stopped_by_hand_goes_on(network, tmp_path):
     [
         ({"teacher": ""}, "no teacher was given"),
         ({"objective": 1.0 * limbeck.Labels()}, "does not serve --task mask-fill"),
-        ({"objective": Language() + limbeck.NextSentence()}, "needs pairs of sentences"),
+        ({"objective": LanguageModeling() + limbeck.NextSentence()}, "needs pairs of sentences"),
         ({"recipe": "hinton"}, "does not serve --task mask-fill"),
         ({"tokenizer": None}, "came without its tokenizer"),
     ],
@@ -178,7 +178,7 @@ def test_what_does_not_fit_is_refused_first(network, tmp_path, change, message):
 
 def test_a_run_file_says_it_all(masked, corpus, tmp_path):
     """What --print writes is what a run of words needs, and a finished run's file makes the same student again."""
-    given = ("--task", "mask-fill", "--teacher", masked, "--data", corpus, "--text.length", 16, "--epochs", 1)
+    given = ("--task", "mask-fill", "--teacher", masked, "--data", corpus, "--blocks.length", 16, "--epochs", 1)
     given = (*given, "--measure.no-speed", "--measure.bootstrap", 200, "--no-baseline", "--train.threads", 1)
     printed = command("distill", *given, "--print")
     assert printed.code == 0

@@ -44,7 +44,7 @@ def test_an_encoder_without_a_head_becomes_a_masked_language_model(filled, bare)
 def test_sentence_pairs_train_both_heads(tmp_path, bare, corpus):
     out = tmp_path / "run"
     said = limbeck(
-        "train", "--task", "mask-fill", "--text.pairs", "--model", bare, "--data", corpus, "--out", out, *WORDS
+        "train", "--task", "mask-fill", "--blocks.pairs", "--model", bare, "--data", corpus, "--out", out, *WORDS
     )
     assert said.code == 0, said.err
     model, info = BertForPreTraining.from_pretrained(out / "model", output_loading_info=True)
@@ -54,7 +54,7 @@ def test_sentence_pairs_train_both_heads(tmp_path, bare, corpus):
     terms = [point.terms for point in Record.load(out).arms[0].runs[0].curve if point.terms]
     assert all(term.keys() == {"language", "next"} for term in terms)
     # And it teaches, with pairs and without.
-    record, _ = distill(tmp_path / "a", "--teacher", out / "model", "--data", corpus, "--text.pairs", "--no-baseline")
+    record, _ = distill(tmp_path / "a", "--teacher", out / "model", "--data", corpus, "--blocks.pairs", "--no-baseline")
     assert record.arm("distilled").runs[0].quality["perplexity"] > 1
     distill(tmp_path / "b", "--teacher", out / "model", "--data", corpus, "--no-baseline")
 
@@ -71,7 +71,9 @@ def test_without_a_head_there_is_nothing_to_learn_from(tmp_path, bare, corpus):
 @pytest.fixture(scope="module")
 def live(tmp_path_factory, masked, corpus):
     out = tmp_path_factory.mktemp("live") / "run"
-    return out, *distill(out, "--teacher", masked, "--data", corpus, "--teach.live", "--objective.truncated.k", 8)
+    return out, *distill(
+        out, "--teacher", masked, "--data", corpus, "--teacher-cache.live", "--objective.truncated.k", 8
+    )
 
 
 def test_a_live_teacher(live):
@@ -162,7 +164,7 @@ def test_eval_measures_a_language_model(live, masked, corpus, tmp_path):
 def test_causal_models_with_padding_as_the_end_of_text(causal, corpus, tmp_path):
     """The end of a text is learnt though it is the padding too; three rows of padding in the vocabulary are cut."""
     record, _ = distill(tmp_path / "run", "--teacher", causal, "--data", corpus, task="generate")
-    assert record.task.vocabulary == len(byte_level())
+    assert record.task.vocab_size == len(byte_level())
     student, tokenizer = open_language_model(tmp_path / "run" / "student", "generate")
     assert student.config.n_layer == 1
     assert student.get_output_embeddings().weight.shape[0] == len(tokenizer) + 3
@@ -178,7 +180,7 @@ def test_chats(causal, tmp_path):
         for n, text in enumerate(make_text(40))
     ]
     (tmp_path / "chats.jsonl").write_text("\n".join(map(json.dumps, chats)))
-    given = ("--teacher", causal, "--data", tmp_path / "chats.jsonl", "--text.length", 64)
+    given = ("--teacher", causal, "--data", tmp_path / "chats.jsonl", "--blocks.length", 64)
     record, said = distill(tmp_path / "run", *given, task="generate")
     assert record.data.columns == {"messages": "messages"}
     kept = record.figures["cache_bytes"] / record.figures["cache_bytes_per_token"]
@@ -210,7 +212,7 @@ def test_vocabularies_that_differ_by_padding_train_together(causal, corpus, tmp_
         note = f"the teacher has {words + 3} words and the student {words + 13}"
         assert any(note in line for line in record.notes)
         assert note in said.err
-        assert record.task.vocabulary == words
+        assert record.task.vocab_size == words
     student = AutoModelForCausalLM.from_pretrained(tmp_path / "live" / "student")
     assert student.config.vocab_size == words + 13
 
@@ -223,7 +225,7 @@ def test_a_student_with_added_tokens_is_asked_about_shared_ones(masked, corpus, 
     data = tmp_path / "new.txt"
     data.write_text(corpus.read_text().replace(" film ", " <new> "))
     record, _ = distill(tmp_path / "run", "--teacher", masked, "--student-from", start, "--data", data, "--no-baseline")
-    assert record.task.vocabulary == len(VOCABULARY)
+    assert record.task.vocab_size == len(VOCABULARY)
     _, saved = open_language_model(tmp_path / "run" / "student", "mask-fill")
     assert "<new>" in saved.get_vocab()
 
@@ -244,10 +246,10 @@ def test_blocks_longer_than_a_model_reads_are_refused(causal, corpus, tmp_path):
     """Its tokenizer sets no limit."""
     for verb, name in (("train", "--model"), ("distill", "--teacher"), ("cache", "--teacher")):
         given = ("--task", "generate", name, causal, "--data", corpus, "--out", tmp_path / verb)
-        said = limbeck(verb, *given, "--text.length", 129)
+        said = limbeck(verb, *given, "--blocks.length", 129)
         assert said.code == 2, said.err
         assert "blocks have 129 tokens, but the model reads 128 at once" in said.err
-        assert "--text.length to 128" in said.err
+        assert "--blocks.length to 128" in said.err
 
 
 @pytest.mark.parametrize("verb", ["train", "distill", "cache"])
@@ -271,7 +273,7 @@ def test_pairs_need_a_model_that_knows_them(masked, corpus, tmp_path):
     shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
     roberta = RobertaForMaskedLM(RobertaConfig(vocab_size=len(VOCABULARY), **shape))
     place = save(roberta, make_tokenizer(), tmp_path / "roberta")
-    given = ("--task", "mask-fill", "--data", corpus, "--text.pairs", "--out", tmp_path / "x", *WORDS)
+    given = ("--task", "mask-fill", "--data", corpus, "--blocks.pairs", "--out", tmp_path / "x", *WORDS)
     said = limbeck("train", "--model", place, *given)
     assert (said.code, "knows no sentence pairs" in said.err) == (2, True), said.err
     said = limbeck("distill", "--teacher", masked, *given)  # its head for pairs was never trained
@@ -279,4 +281,4 @@ def test_pairs_need_a_model_that_knows_them(masked, corpus, tmp_path):
     both = save(make_masked(pairs=True), make_tokenizer(), tmp_path / "both")
     said = limbeck("distill", "--teacher", both, "--recipe", "distilbert", *given)
     assert said.code == 2, said.err
-    assert "--text.pairs" in said.err
+    assert "--blocks.pairs" in said.err

@@ -5,16 +5,16 @@ import pytest
 from scipy import special, stats
 
 from limbeck.core.errors import DataError, MismatchError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.measure.fidelity import disagreements, fidelity
 from limbeck.measure.quality import quality
 
-THREE = Task(kind="classify", labels=("a", "b", "c"))
-MANY = Task(kind="multilabel", labels=("x", "y", "z"))
-NUMBER = Task(kind="regress")
+THREE = TaskInfo(kind="classify", labels=("a", "b", "c"))
+MANY = TaskInfo(kind="multilabel", labels=("x", "y", "z"))
+NUMBER = TaskInfo(kind="regress")
 
 
-def sample(task: Task, n: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def sample(task: TaskInfo, n: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(3)
     teacher = rng.normal(size=(n, task.outputs)).astype(np.float32)
     student = teacher + rng.normal(size=teacher.shape).astype(np.float32)
@@ -23,37 +23,37 @@ def sample(task: Task, n: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 @pytest.mark.parametrize("task", [THREE, MANY])
-def test_accuracy_splits_by_where_the_teacher_is_right(task: Task) -> None:
-    student, teacher, labels, labelled = sample(task)
-    found = fidelity(task, student, teacher, labels, labelled)
-    share = quality(task, teacher, labels, labelled)[0]["accuracy"]
-    assert found.teacher_right_rows + found.teacher_wrong_rows == labelled.sum()
-    assert found.teacher_right_rows / labelled.sum() == pytest.approx(share)
+def test_accuracy_splits_by_where_the_teacher_is_right(task: TaskInfo) -> None:
+    student, teacher, labels, has_label = sample(task)
+    found = fidelity(task, student, teacher, labels, has_label)
+    share = quality(task, teacher, labels, has_label)[0]["accuracy"]
+    assert found.teacher_right_rows + found.teacher_wrong_rows == has_label.sum()
+    assert found.teacher_right_rows / has_label.sum() == pytest.approx(share)
     assert found.accuracy_teacher_right is not None
     assert found.accuracy_teacher_wrong is not None
     whole = share * found.accuracy_teacher_right + (1 - share) * found.accuracy_teacher_wrong
-    assert whole == pytest.approx(quality(task, student, labels, labelled)[0]["accuracy"])
+    assert whole == pytest.approx(quality(task, student, labels, has_label)[0]["accuracy"])
 
 
 def test_divergence_is_kl_of_the_teacher_from_the_student() -> None:
-    student, teacher, labels, labelled = sample(THREE)
+    student, teacher, labels, has_label = sample(THREE)
     kl = special.rel_entr(special.softmax(teacher, axis=1), special.softmax(student, axis=1)).sum(1).mean()
-    found = fidelity(THREE, student, teacher, labels, labelled)
+    found = fidelity(THREE, student, teacher, labels, has_label)
     assert found.divergence == pytest.approx(kl, rel=1e-5)
     assert found.agreement == (student.argmax(1) == teacher.argmax(1)).mean()
 
 
 def test_divergence_of_several_labels_is_the_mean_of_binary_ones() -> None:
-    student, teacher, labels, labelled = sample(MANY)
+    student, teacher, labels, has_label = sample(MANY)
     p, q = special.expit(teacher.astype(float)), special.expit(student.astype(float))
     kl = (special.rel_entr(p, q) + special.rel_entr(1 - p, 1 - q)).mean()
-    found = fidelity(MANY, student, teacher, labels, labelled)
+    found = fidelity(MANY, student, teacher, labels, has_label)
     assert found.divergence == pytest.approx(kl)
     assert found.agreement == ((student > 0) == (teacher > 0)).all(1).mean()
 
 
 @pytest.mark.parametrize("task", [THREE, MANY])
-def test_divergence_stays_finite_where_probabilities_vanish(task: Task) -> None:
+def test_divergence_stays_finite_where_probabilities_vanish(task: TaskInfo) -> None:
     teacher = np.array([[1e4, -1e4, 0.0]], dtype=np.float32)
     found = fidelity(task, -teacher, teacher, np.zeros((1, 3)) if task is MANY else np.zeros(1), np.array([True]))
     # One class: log p(s) of the teacher's class is −2e4. Several: two labels each 1e4 off, the third at 0 equal.
@@ -61,9 +61,9 @@ def test_divergence_stays_finite_where_probabilities_vanish(task: Task) -> None:
 
 
 @pytest.mark.parametrize("task", [THREE, MANY, NUMBER])
-def test_a_student_equal_to_its_teacher(task: Task) -> None:
-    _, teacher, labels, labelled = sample(task)
-    found = fidelity(task, teacher, teacher, labels, labelled)
+def test_a_student_equal_to_its_teacher(task: TaskInfo) -> None:
+    _, teacher, labels, has_label = sample(task)
+    found = fidelity(task, teacher, teacher, labels, has_label)
     assert found.agreement == pytest.approx(1.0)
     assert found.divergence == 0.0
     if task is not NUMBER:
@@ -71,27 +71,27 @@ def test_a_student_equal_to_its_teacher(task: Task) -> None:
 
 
 def test_regression_is_compared_by_correlation_and_distance() -> None:
-    student, teacher, labels, labelled = sample(NUMBER)
-    found = fidelity(NUMBER, student, teacher[:, 0], labels.astype(float), labelled)
+    student, teacher, labels, has_label = sample(NUMBER)
+    found = fidelity(NUMBER, student, teacher[:, 0], labels.astype(float), has_label)
     assert found.agreement == pytest.approx(stats.pearsonr(student[:, 0], teacher[:, 0]).statistic, rel=1e-5)
     assert found.divergence == pytest.approx(((student - teacher) ** 2).mean(), rel=1e-5)
     assert found.accuracy_teacher_right is None
 
 
 def test_without_labels_only_the_two_models_are_compared() -> None:
-    student, teacher, labels, labelled = sample(THREE)
-    found = fidelity(THREE, student, teacher, np.full_like(labels, -100), np.zeros_like(labelled))
+    student, teacher, labels, has_label = sample(THREE)
+    found = fidelity(THREE, student, teacher, np.full_like(labels, -100), np.zeros_like(has_label))
     assert found.agreement > 0
     assert found.teacher_right_rows == found.teacher_wrong_rows == 0
     assert found.accuracy_teacher_right is found.accuracy_teacher_wrong is None
 
 
 def test_rows_that_do_not_pair_are_refused() -> None:
-    student, teacher, labels, labelled = sample(THREE)
+    student, teacher, labels, has_label = sample(THREE)
     with pytest.raises(MismatchError, match="199"):
-        fidelity(THREE, student[1:], teacher, labels, labelled)
+        fidelity(THREE, student[1:], teacher, labels, has_label)
     with pytest.raises(DataError, match="no rows"):
-        fidelity(THREE, student[:0], teacher[:0], labels[:0], labelled[:0])
+        fidelity(THREE, student[:0], teacher[:0], labels[:0], has_label[:0])
 
 
 def part_ways() -> tuple[np.ndarray, np.ndarray, np.ndarray]:

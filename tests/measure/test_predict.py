@@ -8,12 +8,12 @@ import torch
 from transformers import BertForSequenceClassification
 
 from limbeck.core.errors import MismatchError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch
 from limbeck.measure.predict import predict
 
 Build = Callable[..., BertForSequenceClassification]
-TASK = Task(kind="classify", labels=("a", "b"))
+TASK = TaskInfo(kind="classify", labels=("a", "b"))
 UIDS = np.array([2**62, -7, 3, 99, -(2**61)], dtype=np.int64)
 TOKENS = torch.tensor([[2, 5 + i, 9, 6 + i, 3] for i in range(5)])
 

@@ -12,15 +12,15 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from limbeck.core.errors import DataError, MismatchError, ModelError
-from limbeck.core.task import ENDS, Kind, Task
+from limbeck.core.task import ENDS, Kind, TaskInfo
 from limbeck.measure.by_task import metrics_of
 from limbeck.measure.metrics import BY_KIND, METRIC
 from limbeck.measure.quality import per_row, quality
 
-TWO = Task(kind="classify", labels=("bad", "good"))
-FOUR = Task(kind="classify", labels=("a", "b", "c", "d"))
-MANY = Task(kind="multilabel", labels=("x", "y", "z"))
-NUMBER = Task(kind="regress")
+TWO = TaskInfo(kind="classify", labels=("bad", "good"))
+FOUR = TaskInfo(kind="classify", labels=("a", "b", "c", "d"))
+MANY = TaskInfo(kind="multilabel", labels=("x", "y", "z"))
+NUMBER = TaskInfo(kind="regress")
 
 
 def everyone(n: int) -> np.ndarray:
@@ -29,7 +29,7 @@ def everyone(n: int) -> np.ndarray:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 40), st.sampled_from([TWO, FOUR]), st.integers(0, 10_000))
-def test_classify_agrees_with_sklearn(n: int, task: Task, seed: int) -> None:
+def test_classify_agrees_with_sklearn(n: int, task: TaskInfo, seed: int) -> None:
     rng = np.random.default_rng(seed)
     logits, labels = rng.normal(size=(n, task.outputs)), rng.integers(0, task.outputs, n)
     found, classes = quality(task, logits.astype(np.float32), labels, everyone(n))
@@ -120,16 +120,16 @@ def test_a_sure_and_right_model_is_calibrated() -> None:
 
 def test_only_labelled_rows_count() -> None:
     logits = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0]])
-    labels, labelled = np.array([0, -100, 1]), np.array([True, False, True])
-    found, classes = quality(TWO, logits, labels, labelled)
+    labels, has_label = np.array([0, -100, 1]), np.array([True, False, True])
+    found, classes = quality(TWO, logits, labels, has_label)
     assert found["accuracy"] == 0.5
     assert [c.rows for c in classes] == [1, 1]
-    numbers, _ = quality(NUMBER, np.array([1.0, 2.0, 3.0]), np.array([1.0, np.nan, 3.0]), labelled)
+    numbers, _ = quality(NUMBER, np.array([1.0, 2.0, 3.0]), np.array([1.0, np.nan, 3.0]), has_label)
     assert numbers["mse"] == 0.0
 
 
 @pytest.mark.parametrize("task", [TWO, MANY, NUMBER])
-def test_no_labels_no_scores(task: Task) -> None:
+def test_no_labels_no_scores(task: TaskInfo) -> None:
     labels = np.zeros((3, 3)) if task is MANY else np.full(3, np.nan)
     assert quality(task, np.zeros((3, task.outputs)), labels, np.zeros(3, dtype=bool)) == ({}, [])
 
@@ -169,17 +169,17 @@ def test_every_metric_is_explained() -> None:
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_the_primary_metric_comes_first(kind: Kind) -> None:
-    task = Task(kind=kind, labels=("a", "b"), vocabulary=9)
+    task = TaskInfo(kind=kind, labels=("a", "b"), vocab_size=9)
     assert next(iter(metrics_of(task))) == task.metric
     assert all(metric.meaning for metric in metrics_of(task).values())
 
 
 def test_sums_over_sentences_and_questions_are_scored() -> None:
-    tags = Task(kind="tag", labels=("O", "B-X"))
+    tags = TaskInfo(kind="tag", labels=("O", "B-X"))
     sums = np.array([[1.0, 2, 1, 5, 6], [0, 0, 2, 4, 6], [9, 9, 9, 9, 9]])
     scores, per_class = quality(tags, sums, np.ones(3), np.array([True, True, False]))
     assert scores == pytest.approx({"f1": 2 / 5, "precision": 1 / 2, "recall": 1 / 3, "accuracy": 9 / 12})
     assert per_class == []
-    answers = Task(kind="answer", labels=ENDS)
+    answers = TaskInfo(kind="answer", labels=ENDS)
     scores, _ = quality(answers, np.array([[1.0, 1.0], [0.0, 0.5]]), np.ones(2), everyone(2))
     assert scores == pytest.approx({"f1": 0.75, "exact_match": 0.5})

@@ -6,17 +6,19 @@ from scipy import stats
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.record import Comparison
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.measure.by_task import metrics_of
 from limbeck.measure.quality import quality
 from limbeck.measure.significance import compare
 
-TWO = Task(kind="classify", labels=("bad", "good"))
-MANY = Task(kind="multilabel", labels=("x", "y", "z"))
-NUMBER = Task(kind="regress")
+TWO = TaskInfo(kind="classify", labels=("bad", "good"))
+MANY = TaskInfo(kind="multilabel", labels=("x", "y", "z"))
+NUMBER = TaskInfo(kind="regress")
 
 
-def arms(task: Task, n: int, seeds: int, seed: int = 0, lead: float = 0.3) -> tuple[list, list, np.ndarray, np.ndarray]:
+def arms(
+    task: TaskInfo, n: int, seeds: int, seed: int = 0, lead: float = 0.3
+) -> tuple[list, list, np.ndarray, np.ndarray]:
     """Two arms whose logits follow the labels, the first a little more closely."""
     rng = np.random.default_rng(seed)
     if task is NUMBER:
@@ -34,38 +36,38 @@ def arms(task: Task, n: int, seeds: int, seed: int = 0, lead: float = 0.3) -> tu
     return a, b, labels, np.ones(n, dtype=bool)
 
 
-def run(task: Task, metric: str, sample: tuple, **options: object) -> Comparison:
-    a, b, labels, labelled = sample
-    return compare(task, metric, "distilled", "plain", a, b, labels, labelled, **options)  # type: ignore[arg-type]
+def run(task: TaskInfo, metric: str, sample: tuple, **options: object) -> Comparison:
+    a, b, labels, has_label = sample
+    return compare(task, metric, "distilled", "plain", a, b, labels, has_label, **options)  # type: ignore[arg-type]
 
 
 EACH = [(task, metric) for task in (TWO, MANY, NUMBER) for metric in metrics_of(task)]
 
 
 @pytest.mark.parametrize(("task", "metric"), EACH)
-def test_the_difference_is_that_of_quality(task: Task, metric: str) -> None:
-    a, b, labels, labelled = sample = arms(task, 80, 3)
-    labelled[::7] = False
+def test_the_difference_is_that_of_quality(task: TaskInfo, metric: str) -> None:
+    a, b, labels, has_label = sample = arms(task, 80, 3)
+    has_label[::7] = False
     found = run(task, metric, sample, rounds=200)
-    mean_a, mean_b = (np.mean([quality(task, x, labels, labelled)[0][metric] for x in arm]) for arm in (a, b))
+    mean_a, mean_b = (np.mean([quality(task, x, labels, has_label)[0][metric] for x in arm]) for arm in (a, b))
     assert found.difference == pytest.approx(mean_a - mean_b)
-    assert (found.seeds, found.rows) == (3, labelled.sum())
+    assert (found.seeds, found.rows) == (3, has_label.sum())
     assert found.low < found.difference < found.high
 
 
 @pytest.mark.parametrize(("task", "metric"), EACH)
-def test_swapping_the_arms_mirrors_everything(task: Task, metric: str) -> None:
-    a, b, labels, labelled = arms(task, 60, 2)
-    there = compare(task, metric, "a", "b", a, b, labels, labelled, rounds=300)
-    back = compare(task, metric, "b", "a", b, a, labels, labelled, rounds=300)
+def test_swapping_the_arms_mirrors_everything(task: TaskInfo, metric: str) -> None:
+    a, b, labels, has_label = arms(task, 60, 2)
+    there = compare(task, metric, "a", "b", a, b, labels, has_label, rounds=300)
+    back = compare(task, metric, "b", "a", b, a, labels, has_label, rounds=300)
     assert there.difference == -back.difference
     assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
 
 
 @pytest.mark.parametrize(("task", "metric"), EACH)
-def test_identical_arms_do_not_differ(task: Task, metric: str) -> None:
-    a, _, labels, labelled = arms(task, 60, 3)
-    found = compare(task, metric, "distilled", "plain", a, a, labels, labelled, rounds=200)
+def test_identical_arms_do_not_differ(task: TaskInfo, metric: str) -> None:
+    a, _, labels, has_label = arms(task, 60, 3)
+    found = compare(task, metric, "distilled", "plain", a, a, labels, has_label, rounds=200)
     assert (found.difference, found.low, found.high) == (0, 0, 0)
     assert "no difference" in found.sentence
 
@@ -95,7 +97,7 @@ REFERENCE = {
     ("task", "metric"),
     [(TWO, "accuracy"), (TWO, "f1_macro"), (MANY, "f1_micro"), (NUMBER, "pearson"), (NUMBER, "spearman")],
 )
-def test_agrees_with_drawing_rows_one_by_one(task: Task, metric: str) -> None:
+def test_agrees_with_drawing_rows_one_by_one(task: TaskInfo, metric: str) -> None:
     a, b, labels, _ = sample = arms(task, 60, 3)
     rng, score, drawn = np.random.default_rng(99), REFERENCE[metric], []
     for _ in range(1500):
@@ -170,8 +172,8 @@ def test_only_the_same_student_without_a_teacher_speaks_of_distillation() -> Non
 
 
 def test_a_lower_error_is_a_gain() -> None:
-    _, b, labels, labelled = arms(NUMBER, 2000, 2)
-    found = compare(NUMBER, "mse", "distilled", "plain", [labels] * 2, b, labels, labelled, rounds=500)
+    _, b, labels, has_label = arms(NUMBER, 2000, 2)
+    found = compare(NUMBER, "mse", "distilled", "plain", [labels] * 2, b, labels, has_label, rounds=500)
     assert found.difference < 0
     assert found.sentence.startswith("Distillation helped: −1.0")
     assert "in mean squared error (95% interval −" in found.sentence
@@ -190,27 +192,27 @@ def test_an_interval_beside_zero_does_not_read_as_zero() -> None:
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    a, b, labels, labelled = arms(TWO, 20, 2)
+    a, b, labels, has_label = arms(TWO, 20, 2)
     with pytest.raises(MismatchError, match="2 and 1 seeds"):
-        compare(TWO, "accuracy", "a", "b", a, b[:1], labels, labelled)
+        compare(TWO, "accuracy", "a", "b", a, b[:1], labels, has_label)
     with pytest.raises(KnobError, match="pearson"):
-        compare(TWO, "pearson", "a", "b", a, b, labels, labelled)
+        compare(TWO, "pearson", "a", "b", a, b, labels, has_label)
     with pytest.raises(DataError, match="no test row"):
         compare(TWO, "accuracy", "a", "b", a, b, labels, np.zeros(20, dtype=bool))
     with pytest.raises(KnobError, match="confidence 1"):
-        compare(TWO, "accuracy", "a", "b", a, b, labels, labelled, confidence=1.0)
+        compare(TWO, "accuracy", "a", "b", a, b, labels, has_label, confidence=1.0)
 
 
 def test_sentences_and_questions_are_drawn_whole() -> None:
     sums = np.array([[1.0, 1, 1, 3, 3], [0, 1, 2, 2, 4]] * 20)
     worse = sums * [0, 1, 1, 1, 1]
     everyone = np.ones(40, dtype=bool)
-    tags = Task(kind="tag", labels=("O", "B-X"))
+    tags = TaskInfo(kind="tag", labels=("O", "B-X"))
     found = compare(tags, "f1", "distilled", "plain", [sums], [worse], everyone, everyone, rounds=200)
     assert found.difference == pytest.approx(2 / 5)
     assert found.low < found.difference < found.high
     assert "40 test sentences" in found.sentence
-    answers = Task(kind="answer", labels=("start", "end"))
+    answers = TaskInfo(kind="answer", labels=("start", "end"))
     found = compare(answers, "f1", "a", "b", [sums[:, :2]], [worse[:, :2]], everyone, everyone, rounds=200)
     assert found.difference == pytest.approx(0.0)
     assert "40 test questions" in found.sentence

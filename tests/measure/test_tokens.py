@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from limbeck.core.errors import KnobError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher
 from limbeck.data.tokens import token_batches
 from limbeck.measure import tokens as module
@@ -19,7 +19,7 @@ from tiny import VOCABULARY, make_tokenizer
 from tiny_language import make_causal, make_masked, make_words
 
 WORDS = len(VOCABULARY)
-TASK = Task(kind="mask-fill", vocabulary=WORDS)
+TASK = TaskInfo(kind="mask-fill", vocab_size=WORDS)
 
 
 def sharp(model, by=30):
@@ -50,12 +50,12 @@ def dense(words, model, teacher):
     nll, right, sure, alike, divergence, knows, both = [], [], [], [], [], [], []
     for batch in token_batches(words.splits["train"], words.collator, 5):
         log_q, log_p = (m(**batch.inputs).logits.double().log_softmax(-1) for m in (model, teacher))
-        here, labels = batch.labelled, batch.labels
+        here, labels = batch.has_label, batch.labels
         nll.append(-log_q.gather(-1, labels[..., None])[..., 0][here])
         right.append((log_q.argmax(-1) == labels)[here])
         sure.append(log_q.max(-1).values.exp()[here])
-        alike.append((log_q.argmax(-1) == log_p.argmax(-1))[batch.asked])
-        divergence.append((log_p.exp() * (log_p - log_q)).sum(-1)[batch.asked])
+        alike.append((log_q.argmax(-1) == log_p.argmax(-1))[batch.predicted])
+        divergence.append((log_p.exp() * (log_p - log_q)).sum(-1)[batch.predicted])
         known = (log_p.argmax(-1) == labels)[here]
         knows.append(known)
         both.append(right[-1][known])
@@ -189,7 +189,7 @@ def test_calibration_of_sums():
 
 @pytest.mark.parametrize("kind", ["mask-fill", "generate"])
 def test_the_metrics_of_tokens(kind):
-    task = Task(kind=kind, vocabulary=WORDS)
+    task = TaskInfo(kind=kind, vocab_size=WORDS)
     assert task.metric == next(iter(metrics_of(task))) == "perplexity"
     assert not task.higher_is_better
     assert not METRIC["perplexity"].higher_is_better
@@ -201,7 +201,7 @@ def test_the_metrics_of_tokens(kind):
 def compared(a, b, metric="perplexity", **names):
     rows = np.ones(len(a[0]), dtype=bool)
     names = {"better": "distilled", "than": "plain"} | names
-    return compare(TASK, metric, a=a, b=b, labels=rows, labelled=rows, rounds=500, **names)
+    return compare(TASK, metric, a=a, b=b, labels=rows, has_label=rows, rounds=500, **names)
 
 
 def drawn(nats, seed, blocks=80):

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limbeck.core.errors import DataError, KnobError, MismatchError, ModelError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.measure.by_task import metrics_of
 from limbeck.measure.quality import quality
 from limbeck.measure.significance import compare
 from limbeck.measure.written import BEST, COUNTS, SEQUENCE_METRICS, bleu, chrf, counts, row_of
 
-TASK = Task(kind="translate", vocabulary=100)
+TASK = TaskInfo(kind="translate", vocab_size=100)
 WORDS = "the cat sat on a mat , and dog's 3.5 km away ! Ein Hündchen läuft “schnell” &amp; gern .".split()
 
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from limbeck.core.forward import forward
 from limbeck.core.objective import wants
 from limbeck.core.record import Shape
-from limbeck.core.show import show
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Want
-from limbeck.math.cka import linear_cka
+from limbeck.core.want import Request, Want
+from limbeck.functional.cka import linear_cka
 from limbeck.objectives import LogitRegression
 from limbeck.objectives.cka import CKA
 from limbeck.objectives.loss import loss
@@ -17,7 +17,7 @@ from limbeck.recipes.cka import CKA as RECIPE
 from limbeck.students.sizes import shape_of
 from tiny import make_classifier
 
-TASK = Task(kind="classify", labels=("a", "b", "c"))
+TASK = TaskInfo(kind="classify", labels=("a", "b", "c"))
 LENGTHS = (7, 3, 5)
 
 
@@ -99,11 +99,11 @@ def test_what_it_asks_for():
         Shape(architecture="bert", layers=layers, hidden=width, heads=2, feed_forward=8)
         for layers, width in ((2, 4), (4, 6))
     )
-    assert CKA().asks(small, large) == (
-        Ask(Want.LOGITS | Want.HIDDEN, hidden=(1, 2)),
-        Ask(Want.HIDDEN, hidden=(2, 4)),
+    assert CKA().requests(small, large) == (
+        Request(Want.LOGITS | Want.HIDDEN, hidden=(1, 2)),
+        Request(Want.HIDDEN, hidden=(2, 4)),
     )
-    assert CKA(among="texts", pool="mean").asks(small, large)[1] == Ask(Want.POOLED, pooled=(2, 4), pool="mean")
+    assert CKA(among="texts", pool="mean").requests(small, large)[1] == Request(Want.POOLED, pooled=(2, 4), pool="mean")
     assert CKA().bridges(small, large) == {}
     assert wants(1.0 * CKA()) == Want.HIDDEN
     assert wants(1.0 * CKA(among="texts")) == Want.POOLED
@@ -123,8 +123,8 @@ def real_batch(padding=0):
 def test_a_student_that_equals_its_teacher_has_nothing_to_learn(knobs):
     teacher, student = (make_classifier(("a", "b", "c")).double() for _ in range(2))
     objective, some = CKA(**knobs), real_batch()
-    mine, theirs = objective.asks(shape_of(student), shape_of(teacher))
-    total, _ = loss(objective, show(student, some, mine), show(teacher, some, theirs), some)
+    mine, theirs = objective.requests(shape_of(student), shape_of(teacher))
+    total, _ = loss(objective, forward(student, some, mine), forward(teacher, some, theirs), some)
     total.backward()
     found = [parameter.grad.abs().max().item() for parameter in student.parameters() if parameter.grad is not None]
     assert total.item() == pytest.approx(0.0, abs=1e-12)
@@ -135,9 +135,9 @@ def test_a_student_that_equals_its_teacher_has_nothing_to_learn(knobs):
 def test_padding_changes_nothing_and_widths_may_differ():
     teacher = make_classifier(("a", "b", "c")).double()
     student = make_classifier(("a", "b", "c"), layers=2, hidden=16, seed=1).double()
-    mine, theirs = CKA().asks(shape_of(student), shape_of(teacher))
+    mine, theirs = CKA().requests(shape_of(student), shape_of(teacher))
     found = [
-        loss(CKA(), show(student, some, mine), show(teacher, some, theirs), some)[0].item()
+        loss(CKA(), forward(student, some, mine), forward(teacher, some, theirs), some)[0].item()
         for some in (real_batch(), real_batch(padding=5))
     ]
     assert found[0] > 0.1
@@ -146,5 +146,5 @@ def test_padding_changes_nothing_and_widths_may_differ():
 
 def test_the_recipe():
     assert [weight for weight, _ in RECIPE.objective(TASK).weighted] == [0.5, 0.5, 1.0]
-    assert LogitRegression() in [part for _, part in RECIPE.objective(Task(kind="regress")).weighted]
+    assert LogitRegression() in [part for _, part in RECIPE.objective(TaskInfo(kind="regress")).weighted]
     assert wants(RECIPE.objective(TASK)) == Want.LOGITS | Want.HIDDEN

@@ -14,13 +14,13 @@ from transformers import (
 )
 
 from limbeck.core.errors import KnobError, MismatchError
-from limbeck.core.objective import asks, misfits, wants
+from limbeck.core.forward import forward
+from limbeck.core.objective import misfits, requests, wants
 from limbeck.core.record import Shape
-from limbeck.core.show import show
 from limbeck.core.tap import install
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import OF_LAYERS, Batch, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
 from limbeck.objectives.loss import loss
 from limbeck.objectives.minilm import MiniLM
@@ -29,7 +29,7 @@ from limbeck.recipes.minilm import MINILM, MINILMV2
 from limbeck.recipes.recipe import from_table
 from limbeck.teachers.live import LiveTeacher
 
-CLASSIFY = Task(kind="classify", labels=("a", "b"))
+CLASSIFY = TaskInfo(kind="classify", labels=("a", "b"))
 LENGTHS = (8, 3, 5)
 OBJECTIVES = [MiniLM(), MiniLMv2(), MiniLMv2(heads=2), MiniLM(layer=2), MiniLMv2(layer=1, keys=0.5, queries=0.0)]
 
@@ -66,14 +66,14 @@ def texts(rows=(0, 1, 2), padding=0, task=CLASSIFY):
     inputs = {name: torch.nn.functional.pad(x[list(rows)], (0, padding)) for name, x in inputs.items()}
     few = torch.zeros(len(rows), dtype=torch.long)
     if task.kind in ("mask-fill", "tag", "answer"):
-        labels, asked = inputs["input_ids"], inputs["attention_mask"].bool()
-        return Batch(task, few, labels, asked, inputs, asked)
+        labels, predicted = inputs["input_ids"], inputs["attention_mask"].bool()
+        return Batch(task, few, labels, predicted, inputs, predicted)
     return Batch(task, few, few, few.bool(), inputs)
 
 
 def both(objective, student, teacher, batch):
-    ask_student, ask_teacher = asks(1.0 * objective, shape(student), shape(teacher))
-    return show(student, batch, ask_student), LiveTeacher(teacher, ask_teacher).answer(batch)
+    ask_student, ask_teacher = requests(1.0 * objective, shape(student), shape(teacher))
+    return forward(student, batch, ask_student), LiveTeacher(teacher, ask_teacher).answer(batch)
 
 
 def value(objective, student, teacher, batch, rows=None):
@@ -203,9 +203,9 @@ def with_another_head(bert):
 @pytest.mark.parametrize(
     ("task", "head"),
     [
-        (Task(kind="mask-fill", vocabulary=40), BertForMaskedLM),
-        (Task(kind="tag", labels=("a", "b")), BertForTokenClassification),
-        (Task(kind="answer"), BertForQuestionAnswering),
+        (TaskInfo(kind="mask-fill", vocab_size=40), BertForMaskedLM),
+        (TaskInfo(kind="tag", labels=("a", "b")), BertForTokenClassification),
+        (TaskInfo(kind="answer"), BertForQuestionAnswering),
     ],
     ids=lambda part: getattr(part, "kind", ""),
 )
@@ -220,12 +220,12 @@ def test_every_task_of_an_encoder_is_served_alike(task, head):
 
 def test_only_what_has_weight_is_asked_for():
     student, teacher = shape(model(2, 16)), shape(model(3))
-    assert MiniLM().asks(student, teacher) == (
-        Ask(Want.LOGITS | Want.ATTENTION | Want.VALUES, heads=(2,)),
-        Ask(Want.ATTENTION | Want.VALUES, heads=(3,)),
+    assert MiniLM().requests(student, teacher) == (
+        Request(Want.LOGITS | Want.ATTENTION | Want.VALUES, heads=(2,)),
+        Request(Want.ATTENTION | Want.VALUES, heads=(3,)),
     )
-    assert MiniLM(attention=0, layer=1).asks(student, teacher)[1] == Ask(Want.VALUES, heads=(1,))
-    assert MiniLMv2(queries=0).asks(student, teacher)[1] == Ask(Want.KEYS | Want.VALUES, heads=(3,))
+    assert MiniLM(attention=0, layer=1).requests(student, teacher)[1] == Request(Want.VALUES, heads=(1,))
+    assert MiniLMv2(queries=0).requests(student, teacher)[1] == Request(Want.KEYS | Want.VALUES, heads=(3,))
     assert wants(1.0 * MiniLMv2()) == Want.QUERIES | Want.KEYS | Want.VALUES
 
 
@@ -239,26 +239,26 @@ def test_a_weight_within_weighs():
 
 def test_minilm_needs_as_many_heads_and_says_what_does_not():
     with pytest.raises(MismatchError, match="one to one, but the student has 2 and the teacher 4") as refusal:
-        MiniLM().asks(shape(model(2, heads=2)), shape(model(3)))
+        MiniLM().requests(shape(model(2, heads=2)), shape(model(3)))
     assert refusal.value.remedy == "give the student 4 heads, or use minilmv2"
 
 
 def test_minilmv2_names_the_heads_that_divide_both_widths():
     with pytest.raises(MismatchError, match="48 relation heads") as refusal:
-        MiniLMv2(heads=48).asks(shape(model(2, 16)), shape(model(3, 24)))
+        MiniLMv2(heads=48).requests(shape(model(2, 16)), shape(model(3, 24)))
     assert refusal.value.remedy.endswith("heads to one of 1, 2, 4, 8")
 
 
 @pytest.mark.parametrize("objective", [MiniLM(layer=4), MiniLMv2(layer=4)], ids=str)
 def test_a_layer_the_teacher_does_not_have(objective):
     with pytest.raises(MismatchError, match="layer is 4, but the teacher has 3 layers"):
-        objective.asks(shape(model(2)), shape(model(3)))
+        objective.requests(shape(model(2)), shape(model(3)))
 
 
 @pytest.mark.parametrize("objective", [MiniLM(attention=0, values=0), MiniLMv2(queries=0, keys=0, values=0)], ids=str)
 def test_without_any_weight_within_it_is_refused(objective):
     with pytest.raises(KnobError, match="every weight within minilm"):
-        objective.asks(shape(model(2)), shape(model(3)))
+        objective.requests(shape(model(2)), shape(model(3)))
 
 
 @pytest.mark.parametrize(("plan", "objective"), [(MINILM, MiniLM()), (MINILMV2, MiniLMv2())], ids=["v1", "v2"])
@@ -267,5 +267,5 @@ def test_the_recipe_teaches_relations_and_then_answers(plan, objective):
     assert stage[0] == "relations"
     assert from_table(stage[1].objective).weighted == ((1.0, objective),)
     assert [type(part) for _, part in plan.objective(CLASSIFY).weighted] == [Labels, SoftTargets]
-    assert [type(part) for _, part in plan.objective(Task(kind="regress")).weighted] == [Labels, LogitRegression]
+    assert [type(part) for _, part in plan.objective(TaskInfo(kind="regress")).weighted] == [Labels, LogitRegression]
     assert "relations" in plan.text

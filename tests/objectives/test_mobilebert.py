@@ -8,22 +8,22 @@ import pytest
 import torch
 
 from limbeck.core.errors import KnobError, MismatchError
-from limbeck.core.objective import asks, bridges
+from limbeck.core.forward import forward
+from limbeck.core.objective import bridges, requests
 from limbeck.core.record import Shape
-from limbeck.core.show import show
 from limbeck.core.tap import install
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 from limbeck.objectives.loss import loss
-from limbeck.objectives.mobilebert import Transfer
+from limbeck.objectives.mobilebert import MobileBERTTransfer
 from limbeck.recipes.mobilebert import MOBILEBERT
 from limbeck.recipes.recipe import from_table
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
 from tiny import make_classifier
 
-TASK = Task(kind="classify", labels=("a", "b"))
+TASK = TaskInfo(kind="classify", labels=("a", "b"))
 LENGTHS = (5, 2, 4)
 WIDTH, HEADS = 6, 2
 EACH = [
@@ -36,8 +36,8 @@ EACH = [
 NONE = {"features": 0.0, "mean": 0.0, "variance": 0.0, "attention": 0.0}
 
 
-def transfer(layers: str = "uniform", **weights: float) -> Transfer:
-    return Transfer(layers=layers, **{**NONE, **weights})
+def transfer(layers: str = "uniform", **weights: float) -> MobileBERTTransfer:
+    return MobileBERTTransfer(layers=layers, **{**NONE, **weights})
 
 
 def batch_of(lengths=LENGTHS, length: int = 5) -> Batch:
@@ -96,7 +96,7 @@ def reference(student: Trace, teacher: Trace, pairs: list[tuple[int, int]], leng
 )
 def test_the_terms_are_those_of_the_loops(layers: str, pairs: list[tuple[int, int]]) -> None:
     student, teacher = trace(2, seed=0), trace(4, seed=1)
-    _, shown = loss(1.0 * Transfer(layers=layers), student, teacher, batch_of())
+    _, shown = loss(1.0 * MobileBERTTransfer(layers=layers), student, teacher, batch_of())
     assert {name: x.item() for name, x in shown.items()} == pytest.approx(reference(student, teacher, pairs), rel=1e-9)
 
 
@@ -197,26 +197,26 @@ def shape(layers: int, hidden: int = 32, heads: int = 4) -> Shape:
 
 
 def test_it_asks_for_the_layers_it_compares() -> None:
-    of_student, of_teacher = asks(1.0 * Transfer(), shape(2), shape(4))
+    of_student, of_teacher = requests(1.0 * MobileBERTTransfer(), shape(2), shape(4))
     both = Want.HIDDEN | Want.ATTENTION
-    assert of_student == Ask(Want.LOGITS | both, hidden=(1, 2), heads=(1, 2))
-    assert of_teacher == Ask(both, hidden=(2, 4), heads=(2, 4))
-    of_student, of_teacher = asks(1.0 * transfer("2:3", attention=1.0), shape(2), shape(4, hidden=48))
-    assert (of_teacher, of_student.heads) == (Ask(Want.ATTENTION, heads=(3,)), (2,))
-    deeper = asks(1.0 * transfer(features=1.0), shape(4), shape(2))[1]
-    assert deeper == Ask(Want.HIDDEN, hidden=(1, 2))
+    assert of_student == Request(Want.LOGITS | both, hidden=(1, 2), heads=(1, 2))
+    assert of_teacher == Request(both, hidden=(2, 4), heads=(2, 4))
+    of_student, of_teacher = requests(1.0 * transfer("2:3", attention=1.0), shape(2), shape(4, hidden=48))
+    assert (of_teacher, of_student.heads) == (Request(Want.ATTENTION, heads=(3,)), (2,))
+    deeper = requests(1.0 * transfer(features=1.0), shape(4), shape(2))[1]
+    assert deeper == Request(Want.HIDDEN, hidden=(1, 2))
 
 
 def test_a_bridge_only_where_widths_differ_and_states_are_compared() -> None:
-    assert bridges(1.0 * Transfer(), shape(2), shape(4)) == {}
-    assert bridges(1.0 * Transfer(), shape(2), shape(4, hidden=48)) == {"mobilebert": (32, 48)}
+    assert bridges(1.0 * MobileBERTTransfer(), shape(2), shape(4)) == {}
+    assert bridges(1.0 * MobileBERTTransfer(), shape(2), shape(4, hidden=48)) == {"mobilebert": (32, 48)}
     assert bridges(1.0 * transfer(attention=1.0), shape(2), shape(4, hidden=48)) == {}
     way = torch.nn.Linear(4, WIDTH, dtype=torch.float64)
     narrow, teacher = trace(2, seed=0, width=4), trace(2, seed=1)
     bridged = Trace(hidden=narrow.hidden, attention=narrow.attention, bridges={"mobilebert": way})
     with torch.no_grad():
         wide = Trace(hidden=tuple(way(x) for x in narrow.hidden), attention=narrow.attention)
-    total, _ = loss(1.0 * Transfer(), bridged, teacher, batch_of())
+    total, _ = loss(1.0 * MobileBERTTransfer(), bridged, teacher, batch_of())
     assert total.item() == pytest.approx(sum(reference(wide, teacher, [(1, 1), (2, 2)]).values()))
     total.backward()
     assert way.weight.grad.abs().sum() > 0
@@ -224,22 +224,22 @@ def test_a_bridge_only_where_widths_differ_and_states_are_compared() -> None:
 
 def test_what_does_not_fit_is_refused_with_the_remedy() -> None:
     with pytest.raises(MismatchError, match=r"has 4 and the teacher 8\n.*8 heads.*attention to 0"):
-        asks(1.0 * Transfer(), shape(2), shape(4, heads=8))
-    assert asks(1.0 * Transfer(attention=0.0), shape(2), shape(4, heads=8))
+        requests(1.0 * MobileBERTTransfer(), shape(2), shape(4, heads=8))
+    assert requests(1.0 * MobileBERTTransfer(attention=0.0), shape(2), shape(4, heads=8))
     with pytest.raises(KnobError, match="nothing to compare"):
-        asks(1.0 * transfer(), shape(2), shape(4))
+        requests(1.0 * transfer(), shape(2), shape(4))
     with pytest.raises(KnobError, match="no layer 5"):
-        asks(1.0 * Transfer(layers="2:5"), shape(2), shape(4))
+        requests(1.0 * MobileBERTTransfer(layers="2:5"), shape(2), shape(4))
 
 
 def test_the_recipe_transfers_layer_by_layer_and_then_teaches_answers() -> None:
     (stage,) = MOBILEBERT.stages(TASK).values()
     assert stage.progressive
-    assert from_table(stage.objective).weighted == ((1.0, Transfer()),)
+    assert from_table(stage.objective).weighted == ((1.0, MobileBERTTransfer()),)
     for kind in MOBILEBERT.serves:
-        task = Task(kind=kind, labels=("a", "b")) if kind != "mask-fill" else Task(kind=kind, vocabulary=30)
+        task = TaskInfo(kind=kind, labels=("a", "b")) if kind != "mask-fill" else TaskInfo(kind=kind, vocab_size=30)
         assert all(kind in part.serves for _, part in MOBILEBERT.objective(task).weighted), kind
-        assert kind in Transfer.serves
+        assert kind in MobileBERTTransfer.serves
     for of in ("Stages", "sources", "departs", "costs"):
         assert of in MOBILEBERT.text
 
@@ -271,13 +271,13 @@ def test_one_pair_gates_exactly_one_layer(pair) -> None:
     student, teacher = pair
     batch = texts()
     for layer in (1, 2, 3):
-        objective = 1.0 * Transfer(layers=f"{layer}:{layer}")
-        of_student, of_teacher = asks(objective, shape_of(student), shape_of(teacher))
+        objective = 1.0 * MobileBERTTransfer(layers=f"{layer}:{layer}")
+        of_student, of_teacher = requests(objective, shape_of(student), shape_of(teacher))
         assert of_student.hidden == of_student.heads == of_teacher.hidden == of_teacher.heads == (layer,)
         with torch.no_grad():
-            told = show(teacher, batch, of_teacher)
+            told = forward(teacher, batch, of_teacher)
         student.zero_grad()
-        loss(objective, show(student, batch, of_student), told, batch)[0].backward()
+        loss(objective, forward(student, batch, of_student), told, batch)[0].backward()
         layers = student.mobilebert.encoder.layer
         moved = [any(p.grad is not None and p.grad.any() for p in part.parameters()) for part in layers]
         assert moved == [place <= layer for place in (1, 2, 3)]
@@ -286,16 +286,16 @@ def test_one_pair_gates_exactly_one_layer(pair) -> None:
 def test_a_small_student_learns_layer_by_layer(pair) -> None:
     student, teacher = pair
     batch = texts(rows=12)
-    of_student, of_teacher = asks(1.0 * Transfer(), shape_of(student), shape_of(teacher))
+    of_student, of_teacher = requests(1.0 * MobileBERTTransfer(), shape_of(student), shape_of(teacher))
     with torch.no_grad():
-        told = show(teacher, batch, of_teacher)
+        told = forward(teacher, batch, of_teacher)
     for layer in (1, 2, 3):
-        objective = 1.0 * Transfer(layers=f"{layer}:{layer}")
+        objective = 1.0 * MobileBERTTransfer(layers=f"{layer}:{layer}")
         optimiser = torch.optim.AdamW(student.parameters(), lr=6e-3)
         curve: list[dict[str, float]] = []
         for _ in range(30):
             optimiser.zero_grad()
-            total, shown = loss(objective, show(student, batch, of_student), told, batch)
+            total, shown = loss(objective, forward(student, batch, of_student), told, batch)
             total.backward()
             optimiser.step()
             curve.append({name: value.item() for name, value in shown.items()})

@@ -5,21 +5,21 @@ import pytest
 import torch
 
 from limbeck.core.errors import KnobError, MismatchError
-from limbeck.core.objective import asks, wants
+from limbeck.core.forward import forward
+from limbeck.core.objective import requests, wants
 from limbeck.core.record import Shape
-from limbeck.core.show import show
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
 from limbeck.objectives.loss import loss
-from limbeck.objectives.pkd import Patience
+from limbeck.objectives.pkd import PKD
 from limbeck.recipes.pkd import PKD_LAST, PKD_SKIP
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
 from tiny import make_classifier
 
-TASK = Task(kind="classify", labels=("a", "b", "c"))
+TASK = TaskInfo(kind="classify", labels=("a", "b", "c"))
 
 
 def shape(layers=6, hidden=8):
@@ -50,7 +50,7 @@ def value(objective, student, teacher, count=5, bridges=None):
 def test_a_layers_distance_is_two_minus_twice_the_cosine(mine, theirs, expected):
     states = [(torch.empty(0), torch.tensor([side], dtype=torch.float64)) for side in (mine, theirs)]
     for reduction, factor in (("sum", 1), ("mean", 2)):
-        found = value(Patience(layers="1", reduction=reduction), *states, count=1)
+        found = value(PKD(layers="1", reduction=reduction), *states, count=1)
         assert factor * found.item() == pytest.approx(expected, abs=1e-6)
 
 
@@ -66,19 +66,19 @@ def test_it_is_the_papers_double_sum(rule, layers, reduction, normalise):
                 s, t = s / np.linalg.norm(s), t / np.linalg.norm(t)
             expected += np.linalg.norm(s - t) ** 2
     expected /= 5 if reduction == "sum" else 5 * len(layers) * 8
-    found = value(Patience(layers=rule, reduction=reduction, normalise=normalise), student, teacher)
+    found = value(PKD(layers=rule, reduction=reduction, normalise=normalise), student, teacher)
     assert found.item() == pytest.approx(expected, abs=1e-12)
 
 
 def test_length_counts_only_without_normalising():
     student, teacher = pooled(3, seed=1), pooled(6, seed=2)
     longer = tuple(3 * x for x in student)
-    assert value(Patience(), longer, teacher).item() == pytest.approx(value(Patience(), student, teacher).item())
-    plain = Patience(normalise=False)
+    assert value(PKD(), longer, teacher).item() == pytest.approx(value(PKD(), student, teacher).item())
+    plain = PKD(normalise=False)
     assert value(plain, longer, teacher).item() > 2 * value(plain, student, teacher).item()
 
 
-@pytest.mark.parametrize("objective", [Patience(), Patience(reduction="sum", normalise=False)])
+@pytest.mark.parametrize("objective", [PKD(), PKD(reduction="sum", normalise=False)])
 def test_repeating_and_splitting_the_batch_change_nothing(objective):
     student, teacher = pooled(3, seed=1), pooled(6, seed=2)
     again = [tuple(torch.cat([x, x]) for x in side) for side in (student, teacher)]
@@ -100,37 +100,37 @@ def test_repeating_and_splitting_the_batch_change_nothing(objective):
 def test_half_precision_is_widened():
     student, teacher = pooled(3, seed=1), pooled(6, seed=2)
     half = [tuple(100 * x.half() for x in side) for side in (student, teacher)]
-    assert value(Patience(), *half).item() == pytest.approx(value(Patience(), student, teacher).item(), rel=1e-2)
-    assert torch.isfinite(value(Patience(normalise=False), *half))
+    assert value(PKD(), *half).item() == pytest.approx(value(PKD(), student, teacher).item(), rel=1e-2)
+    assert torch.isfinite(value(PKD(normalise=False), *half))
 
 
 def test_a_bridge_is_learned_where_widths_differ():
     narrow, wide = shape(layers=3, hidden=6), shape(hidden=8)
-    assert Patience().bridges(narrow, wide) == {"patience": (6, 8)}
-    assert Patience().bridges(shape(layers=3), wide) == {}
+    assert PKD().bridges(narrow, wide) == {"pkd": (6, 8)}
+    assert PKD().bridges(shape(layers=3), wide) == {}
     torch.manual_seed(0)
     bridge = torch.nn.Linear(6, 8, dtype=torch.float64)
     student, teacher = pooled(3, width=6, seed=1), pooled(6, seed=2)
     crossed = tuple(bridge(x) if x.numel() else x for x in student)
-    found = value(Patience(), student, teacher, bridges={"patience": bridge})
-    assert found.item() == pytest.approx(value(Patience(), crossed, teacher).item(), abs=1e-12)
+    found = value(PKD(), student, teacher, bridges={"pkd": bridge})
+    assert found.item() == pytest.approx(value(PKD(), crossed, teacher).item(), abs=1e-12)
     found.backward()
     assert bridge.weight.grad.abs().max() > 0
 
 
 def test_what_it_asks_for():
-    mine, theirs = Patience(pool="mean").asks(shape(), shape(layers=12))
-    assert mine == Ask(Want.LOGITS | Want.POOLED, pooled=(1, 2, 3, 4, 5), pool="mean")
-    assert theirs == Ask(Want.POOLED, pooled=(2, 4, 6, 8, 10), pool="mean")
-    assert Patience(layers="last").asks(shape(), shape(layers=12))[1].pooled == (7, 8, 9, 10, 11)
-    assert Patience().asks(shape(), shape())[0].pool == "cls"
+    mine, theirs = PKD(pool="mean").requests(shape(), shape(layers=12))
+    assert mine == Request(Want.LOGITS | Want.POOLED, pooled=(1, 2, 3, 4, 5), pool="mean")
+    assert theirs == Request(Want.POOLED, pooled=(2, 4, 6, 8, 10), pool="mean")
+    assert PKD(layers="last").requests(shape(), shape(layers=12))[1].pooled == (7, 8, 9, 10, 11)
+    assert PKD().requests(shape(), shape())[0].pool == "cls"
 
 
 def test_what_does_not_fit_is_refused_with_the_remedy():
     with pytest.raises(MismatchError, match=r"(?s)6 and the teacher 8.*bridge to true"):
-        Patience(bridge=False).asks(shape(hidden=6), shape())
+        PKD(bridge=False).requests(shape(hidden=6), shape())
     with pytest.raises(KnobError, match="no layer below"):
-        Patience().asks(shape(layers=1), shape())
+        PKD().requests(shape(layers=1), shape())
 
 
 def real_batch():
@@ -142,9 +142,9 @@ def real_batch():
 @pytest.mark.parametrize("pool", ["cls", "mean"])
 def test_a_student_that_equals_its_teacher_has_nothing_to_learn(pool):
     teacher, student = (make_classifier(("a", "b", "c")).double() for _ in range(2))
-    objective, batch = Patience(pool=pool), real_batch()
-    mine, theirs = objective.asks(shape_of(student), shape_of(teacher))
-    total, _ = loss(objective, show(student, batch, mine), show(teacher, batch, theirs), batch)
+    objective, batch = PKD(pool=pool), real_batch()
+    mine, theirs = objective.requests(shape_of(student), shape_of(teacher))
+    total, _ = loss(objective, forward(student, batch, mine), forward(teacher, batch, theirs), batch)
     total.backward()
     found = [parameter.grad.abs().max().item() for parameter in student.parameters() if parameter.grad is not None]
     assert total.item() == pytest.approx(0.0, abs=1e-12)
@@ -156,11 +156,11 @@ def test_a_student_that_equals_its_teacher_has_nothing_to_learn(pool):
 def test_padding_changes_nothing(pool):
     teacher, student = make_classifier(("a", "b", "c")).double(), make_classifier(("a", "b", "c"), layers=3, seed=1)
     student.double()
-    batch, objective = real_batch(), Patience(pool=pool)
+    batch, objective = real_batch(), PKD(pool=pool)
     padded = {name: torch.cat([x, torch.zeros(4, 5, dtype=x.dtype)], 1) for name, x in batch.inputs.items()}
-    longer = Batch(TASK, batch.uids, batch.labels, batch.labelled, padded)
-    mine, theirs = objective.asks(shape_of(student), shape_of(teacher))
-    found = [loss(objective, show(student, b, mine), show(teacher, b, theirs), b)[0] for b in (batch, longer)]
+    longer = Batch(TASK, batch.uids, batch.labels, batch.has_label, padded)
+    mine, theirs = objective.requests(shape_of(student), shape_of(teacher))
+    found = [loss(objective, forward(student, b, mine), forward(teacher, b, theirs), b)[0] for b in (batch, longer)]
     assert found[0].item() > 1e-3
     assert found[1].item() == pytest.approx(found[0].item(), abs=1e-12)
 
@@ -182,11 +182,11 @@ def test_without_patience_it_is_distillation_and_without_both_fine_tuning():
 @pytest.mark.parametrize(("recipe", "layers"), [(PKD_SKIP, "skip"), (PKD_LAST, "last")])
 def test_the_recipes(recipe, layers):
     weights = {type(part).__name__: weight for weight, part in recipe.objective(TASK).weighted}
-    assert weights == {"Labels": 0.5, "SoftTargets": 0.5, "Patience": 100.0}
-    assert recipe.objective(TASK).weighted[2][1] == Patience(layers=layers)
+    assert weights == {"Labels": 0.5, "SoftTargets": 0.5, "PKD": 100.0}
+    assert recipe.objective(TASK).weighted[2][1] == PKD(layers=layers)
     assert wants(recipe.objective(TASK)) == Want.LOGITS | Want.POOLED
-    assert LogitRegression() in [part for _, part in recipe.objective(Task(kind="regress")).weighted]
-    assert asks(recipe.objective(TASK), shape(), shape(layers=12))[1].want == Want.LOGITS | Want.POOLED
+    assert LogitRegression() in [part for _, part in recipe.objective(TaskInfo(kind="regress")).weighted]
+    assert requests(recipe.objective(TASK), shape(), shape(layers=12))[1].want == Want.LOGITS | Want.POOLED
     assert "MRPC" in recipe.text
 
 

@@ -5,16 +5,16 @@ import math
 import pytest
 import torch
 
-from limbeck.core.show import NOWHERE, show
-from limbeck.core.task import ENDS, Task
+from limbeck.core.forward import NOWHERE, forward
+from limbeck.core.task import ENDS, TaskInfo
 from limbeck.core.trace import Batch, Trace
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
 from limbeck.objectives.answers import ConfusingAnswers
 from limbeck.objectives.loss import loss
 from tiny_places import make_reader, make_tagger
 
-TAG = Task(kind="tag", labels=("O", "B-X", "I-X"))
-ANSWER = Task(kind="answer", labels=ENDS)
+TAG = TaskInfo(kind="tag", labels=("O", "B-X", "I-X"))
+ANSWER = TaskInfo(kind="answer", labels=ENDS)
 F64 = torch.float64
 
 
@@ -28,15 +28,15 @@ def questions(texts=5, length=9, nullable=False, seed=0, more=0):
         asked[text, first : last + 1] = True
         labels[text] = torch.tensor([first + 1, first + 2])
     asked[:, 0] |= nullable
-    labelled = torch.ones(2 * texts, dtype=torch.bool)
-    labelled[2:4] = False
+    has_label = torch.ones(2 * texts, dtype=torch.bool)
+    has_label[2:4] = False
     student, teacher = torch.randn(2, texts, 2, length, generator=draw, dtype=F64)
     wide = torch.nn.functional.pad(asked, (0, more))
 
     def rows(logits):
         return torch.nn.functional.pad(logits, (0, more)).masked_fill(~wide[:, None], NOWHERE).flatten(0, 1)
 
-    batch = Batch(ANSWER, torch.arange(texts), labels.flatten(), labelled, asked=wide)
+    batch = Batch(ANSWER, torch.arange(texts), labels.flatten(), has_label, predicted=wide)
     return batch, rows(student), rows(teacher)
 
 
@@ -44,12 +44,12 @@ def words(seed=0):
     draw = torch.Generator().manual_seed(seed)
     asked = torch.rand(3, 6, generator=draw) < 0.6
     count = int(asked.sum())
-    labelled = torch.ones(count, dtype=torch.bool)
-    labelled[1] = False
+    has_label = torch.ones(count, dtype=torch.bool)
+    has_label[1] = False
     labels = torch.randint(3, (count,), generator=draw)
     labels[1] = -100
     student, teacher = torch.randn(2, count, 3, generator=draw, dtype=F64)
-    return Batch(TAG, torch.arange(3), labels, labelled, asked=asked), student, teacher
+    return Batch(TAG, torch.arange(3), labels, has_label, predicted=asked), student, teacher
 
 
 def value(objective, batch, student, teacher):
@@ -63,16 +63,16 @@ def softmax(row, temperature=1.0):
 
 def allowed(batch, row):
     """The outputs of a row that count."""
-    return batch.asked[row // 2].nonzero()[:, 0].tolist() if batch.task.kind == "answer" else [0, 1, 2]
+    return batch.predicted[row // 2].nonzero()[:, 0].tolist() if batch.task.kind == "answer" else [0, 1, 2]
 
 
 def slow(objective, batch, student, teacher):
     total, count = 0.0, 0
-    for row in range(len(batch.labelled)):
+    for row in range(len(batch.has_label)):
         places = allowed(batch, row)
         s, t = ([float(x[row, place]) for place in places] for x in (student, teacher))
         if isinstance(objective, Labels):
-            if not batch.labelled[row]:
+            if not batch.has_label[row]:
                 continue
             total -= math.log(softmax(s)[places.index(int(batch.labels[row]))])
         elif isinstance(objective, SoftTargets):
@@ -116,12 +116,14 @@ def test_padding_changes_neither_loss_nor_gradient(objective):
 def test_where_no_answer_can_lie_the_divergence_is_exactly_zero(temperature, dtype):
     batch, student, teacher = questions()
     student = student.to(dtype).requires_grad_()
-    taught = teacher.to(dtype).masked_fill(~batch.asked.repeat_interleave(2, 0), NOWHERE + 16)  # as bfloat16 keeps it
+    taught = teacher.to(dtype).masked_fill(
+        ~batch.predicted.repeat_interleave(2, 0), NOWHERE + 16
+    )  # as bfloat16 keeps it
     total = value(SoftTargets(temperature=temperature), batch, student, taught)
     (gradient,) = torch.autograd.grad(total, student)
     assert torch.equal(total, value(SoftTargets(temperature=temperature), batch, student, teacher.to(dtype)))
     assert torch.isfinite(gradient).all()
-    assert not gradient[~batch.asked.repeat_interleave(2, 0)].any()
+    assert not gradient[~batch.predicted.repeat_interleave(2, 0)].any()
 
 
 @pytest.mark.parametrize("objective", [SoftTargets(temperature=3.0), LogitRegression()], ids=str)
@@ -137,7 +139,9 @@ def test_a_student_that_equals_its_teacher_has_nothing_to_learn(objective, make)
 
 def part(batch, texts):
     chosen = torch.tensor([row for text in texts for row in (2 * text, 2 * text + 1)])
-    piece = Batch(ANSWER, batch.uids[texts], batch.labels[chosen], batch.labelled[chosen], asked=batch.asked[texts])
+    piece = Batch(
+        ANSWER, batch.uids[texts], batch.labels[chosen], batch.has_label[chosen], predicted=batch.predicted[texts]
+    )
     return piece, chosen
 
 
@@ -146,7 +150,7 @@ def test_unequal_micro_batches_and_repeats_give_the_gradient_of_one_batch(object
     batch, student, teacher = questions()
     whole = student.clone().requires_grad_()
     value(objective, batch, whole, teacher).backward()
-    rows = {"labelled": batch.labelled.sum(), "counted": torch.tensor(len(batch.labelled))}
+    rows = {"has_label": batch.has_label.sum(), "in_loss": torch.tensor(len(batch.has_label))}
     split = student.clone().requires_grad_()
     for texts in ([0, 1, 2], [3], [4]):
         piece, chosen = part(batch, texts)
@@ -160,7 +164,7 @@ def test_unequal_micro_batches_and_repeats_give_the_gradient_of_one_batch(object
 def slow_confusing(objective, batch, student, teacher):
     total, texts = 0.0, 0
     for text in range(len(batch.uids)):
-        if not batch.labelled[2 * text]:
+        if not batch.has_label[2 * text]:
             continue
         texts += 1
         places = allowed(batch, 2 * text)
@@ -193,7 +197,7 @@ def test_confusing_answers_against_a_slow_reference(objective, nullable):
 def one_text(asked, gold):
     mask = torch.zeros(1, 6, dtype=torch.bool)
     mask[0, list(asked)] = True
-    return Batch(ANSWER, torch.tensor([1]), torch.tensor(gold), torch.tensor([True, True]), asked=mask)
+    return Batch(ANSWER, torch.tensor([1]), torch.tensor(gold), torch.tensor([True, True]), predicted=mask)
 
 
 def test_no_confusing_span_costs_nothing():
@@ -224,20 +228,20 @@ def test_texts_without_a_label_add_nothing_to_confusing_answers():
 
 
 def test_what_a_tagger_shows():
-    model, asked = make_tagger(), torch.tensor([[0, 1, 0, 1, 0], [0, 1, 1, 0, 0]], dtype=torch.bool)
+    model, predicted = make_tagger(), torch.tensor([[0, 1, 0, 1, 0], [0, 1, 1, 0, 0]], dtype=torch.bool)
     inputs = {"input_ids": torch.randint(5, 30, (2, 5)), "attention_mask": torch.ones(2, 5, dtype=torch.int64)}
-    batch = Batch(TAG, torch.arange(2), torch.zeros(4), torch.ones(4, dtype=torch.bool), inputs, asked=asked)
-    shown = show(model, batch).logits
+    batch = Batch(TAG, torch.arange(2), torch.zeros(4), torch.ones(4, dtype=torch.bool), inputs, predicted=predicted)
+    shown = forward(model, batch).logits
     whole = model(**inputs).logits
     assert torch.equal(shown, torch.stack([whole[0, 1], whole[0, 3], whole[1, 1], whole[1, 2]]))
 
 
 def test_what_a_reader_shows():
-    model, asked = make_reader(), torch.tensor([[0, 0, 1, 1, 0], [1, 0, 1, 0, 0]], dtype=torch.bool)
+    model, predicted = make_reader(), torch.tensor([[0, 0, 1, 1, 0], [1, 0, 1, 0, 0]], dtype=torch.bool)
     inputs = {"input_ids": torch.randint(5, 30, (2, 5)), "attention_mask": torch.ones(2, 5, dtype=torch.int64)}
-    batch = Batch(ANSWER, torch.arange(2), torch.zeros(4), torch.ones(4, dtype=torch.bool), inputs, asked=asked)
-    shown, whole = show(model, batch).logits, model(**inputs)
+    batch = Batch(ANSWER, torch.arange(2), torch.zeros(4), torch.ones(4, dtype=torch.bool), inputs, predicted=predicted)
+    shown, whole = forward(model, batch).logits, model(**inputs)
     assert shown.shape == (4, 5)
     assert torch.equal(shown[0, 2:4], whole.start_logits[0, 2:4])
     assert torch.equal(shown[3, [0, 2]], whole.end_logits[1, [0, 2]])
-    assert (shown[~asked.repeat_interleave(2, 0)] == NOWHERE).all()
+    assert (shown[~predicted.repeat_interleave(2, 0)] == NOWHERE).all()

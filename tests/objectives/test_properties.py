@@ -6,16 +6,16 @@ import torch
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
 from limbeck.core.objective import Blend, misfits, wants
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
 from limbeck.objectives.loss import loss
 
 TASKS = {
-    "classify": Task(kind="classify", labels=("a", "b", "c")),
-    "multilabel": Task(kind="multilabel", labels=("a", "b", "c")),
-    "regress": Task(kind="regress"),
+    "classify": TaskInfo(kind="classify", labels=("a", "b", "c")),
+    "multilabel": TaskInfo(kind="multilabel", labels=("a", "b", "c")),
+    "regress": TaskInfo(kind="regress"),
 }
 # Those that look at answers only; the others have the same tests beside their own, on real models.
 CASES = [
@@ -34,19 +34,19 @@ def examples(kind, rows=7, unlabelled=(2, 5), seed=0):
         "multilabel": torch.randint(2, (rows, 3)).float(),
         "regress": torch.randn(rows),
     }[kind]
-    labelled = torch.ones(rows, dtype=torch.bool)
-    labelled[list(unlabelled)] = False
+    has_label = torch.ones(rows, dtype=torch.bool)
+    has_label[list(unlabelled)] = False
     if kind != "classify":
-        labels[~labelled] = torch.nan
+        labels[~has_label] = torch.nan
     else:
-        labels[~labelled] = -100
-    batch = Batch(task, torch.arange(rows), labels, labelled)
+        labels[~has_label] = -100
+    batch = Batch(task, torch.arange(rows), labels, has_label)
     student, teacher = torch.randn(2, rows, task.outputs, dtype=torch.float64)
     return batch, student, teacher
 
 
 def part(batch, rows):
-    return Batch(batch.task, batch.uids[rows], batch.labels[rows], batch.labelled[rows])
+    return Batch(batch.task, batch.uids[rows], batch.labels[rows], batch.has_label[rows])
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
@@ -76,7 +76,7 @@ def test_unequal_micro_batches_give_the_gradient_of_one_batch(name, kind):
     objective = 0.5 * METHODS[name].cls() + 0.25 * Labels()
     whole = student.clone().requires_grad_()
     loss(objective, Trace(whole), Trace(teacher), batch)[0].backward()
-    rows = {"labelled": batch.labelled.sum(), "counted": batch.counted.sum()}
+    rows = {"has_label": batch.has_label.sum(), "in_loss": batch.in_loss.sum()}
     split = student.clone().requires_grad_()
     for piece in (torch.tensor([0, 1, 2, 3, 4]), torch.tensor([5]), torch.tensor([6])):
         loss(objective, Trace(split[piece]), Trace(teacher[piece]), part(batch, piece), rows)[0].backward()

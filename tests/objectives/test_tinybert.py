@@ -5,13 +5,13 @@ import torch
 from transformers import BertConfig, BertModel
 
 from limbeck.core.errors import KnobError, MismatchError
+from limbeck.core.forward import forward
 from limbeck.core.objective import misfits, wants
 from limbeck.core.record import Shape
-from limbeck.core.show import show
 from limbeck.core.tap import install
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 from limbeck.objectives import LogitRegression, SoftTargets
 from limbeck.objectives.loss import loss
 from limbeck.objectives.tinybert import TinyBERT
@@ -22,7 +22,7 @@ from limbeck.students.shrink import Shrink, kept_layers
 from limbeck.students.sizes import resized, shape_of, sizes_of
 from tiny import make_classifier
 
-TASK = Task(kind="classify", labels=("a", "b", "c"))
+TASK = TaskInfo(kind="classify", labels=("a", "b", "c"))
 LENGTHS, HEADS = (6, 2, 4), 2
 
 
@@ -179,8 +179,8 @@ def test_no_bridge_where_none_is_needed():
 )
 def test_it_asks_for_nothing_that_has_no_weight(off, want, hidden, heads):
     objective = TinyBERT(**off)
-    mine, theirs = objective.asks(shape(layers=2), shape())
-    assert theirs == Ask(want, hidden=hidden, heads=heads)
+    mine, theirs = objective.requests(shape(layers=2), shape())
+    assert theirs == Request(want, hidden=hidden, heads=heads)
     assert mine.want == Want.LOGITS | want
     assert (mine.hidden, mine.heads) == (tuple(x // 2 for x in hidden), tuple(x // 2 for x in heads))
     assert wants(1.0 * objective) == want
@@ -189,13 +189,13 @@ def test_it_asks_for_nothing_that_has_no_weight(off, want, hidden, heads):
 
 def test_what_does_not_fit_is_refused_with_the_remedy():
     with pytest.raises(MismatchError, match=r"(?s)student has 3 and the teacher 2.*2 heads.*attention to 0.*minilmv2"):
-        TinyBERT().asks(shape(layers=2, heads=3), shape())
-    TinyBERT(attention=0).asks(shape(layers=2, heads=3), shape())
+        TinyBERT().requests(shape(layers=2, heads=3), shape())
+    TinyBERT(attention=0).requests(shape(layers=2, heads=3), shape())
     with pytest.raises(KnobError, match="nothing to compare"):
-        TinyBERT(embedding=0, hidden=0, attention=0).asks(shape(), shape())
+        TinyBERT(embedding=0, hidden=0, attention=0).requests(shape(), shape())
     with pytest.raises(KnobError, match="no layer 5"):
-        TinyBERT(layers="2,5").asks(shape(layers=2), shape())
-    assert misfits(1.0 * TinyBERT(), Task(kind="generate", vocabulary=9))
+        TinyBERT(layers="2,5").requests(shape(layers=2), shape())
+    assert misfits(1.0 * TinyBERT(), TaskInfo(kind="generate", vocab_size=9))
 
 
 def real_batch(padding=0):
@@ -209,10 +209,10 @@ def real_batch(padding=0):
 
 
 def real(objective, student, teacher, some):
-    mine, theirs = objective.asks(shape_of(student), shape_of(teacher))
+    mine, theirs = objective.requests(shape_of(student), shape_of(teacher))
     with torch.no_grad():
-        said = show(teacher, some, theirs)
-    return loss(objective, show(student, some, mine), said, some)
+        said = forward(teacher, some, theirs)
+    return loss(objective, forward(student, some, mine), said, some)
 
 
 def test_a_student_that_equals_its_teacher_has_nothing_to_learn():
@@ -266,5 +266,5 @@ def test_the_recipe_compares_layers_first_and_answers_last():
     assert from_table(stage.objective).weighted == ((1.0, TinyBERT()),)
     assert (stage.epochs, stage.decay) == (10.0, "constant")
     assert TINYBERT.objective(TASK).weighted == ((1.0, SoftTargets(temperature=1.0)),)
-    assert TINYBERT.objective(Task(kind="regress")).weighted == ((1.0, LogitRegression()),)
-    assert not misfits(TINYBERT_GENERAL.objective(TASK), Task(kind="mask-fill", vocabulary=9))
+    assert TINYBERT.objective(TaskInfo(kind="regress")).weighted == ((1.0, LogitRegression()),)
+    assert not misfits(TINYBERT_GENERAL.objective(TASK), TaskInfo(kind="mask-fill", vocab_size=9))

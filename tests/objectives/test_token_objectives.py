@@ -9,25 +9,25 @@ from torch.nn import functional as F
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import TokenObjective, wants
-from limbeck.core.task import OF_PLACES, OF_TEXTS, Task
-from limbeck.core.top import Drawn
+from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, TaskInfo
+from limbeck.core.topk import Sampled
 from limbeck.core.trace import Batch, Projection, Trace
 from limbeck.core.want import Want
-from limbeck.math import draw, top_of
+from limbeck.functional import draw, top_of
 from limbeck.objectives import (
     Cosine,
-    DrawnTargets,
     GeneralisedJSD,
     Labels,
-    Language,
+    LanguageModeling,
     NextSentence,
+    SampledTargets,
     Truncated,
     WordKD,
 )
 from limbeck.objectives.loss import loss
 
 WIDTH, VOCABULARY, PAD = 5, 37, 0
-TASK = Task(kind="mask-fill", vocabulary=VOCABULARY)
+TASK = TaskInfo(kind="mask-fill", vocab_size=VOCABULARY)
 KL = [
     WordKD(),
     WordKD(temperature=2.0),
@@ -44,10 +44,17 @@ KL = [
     Truncated(form="renorm-both", k=4),
     Truncated(form="renorm", k=VOCABULARY),
 ]  # 0 when both agree
-OTHERS = [Language(), Truncated(form="renorm", k=4), Truncated(form="raw", k=4), Truncated(form="renorm-both", k=1)]
-DRAWS = [DrawnTargets(draws=7)]  # of a live teacher they change from call to call
+OTHERS = [
+    LanguageModeling(),
+    Truncated(form="renorm", k=4),
+    Truncated(form="raw", k=4),
+    Truncated(form="renorm-both", k=1),
+]
+DRAWS = [SampledTargets(draws=7)]  # of a live teacher they change from call to call
 EVERY = [*KL, *OTHERS]
-BLENDS = [1.0 * each for each in EVERY] + [0.5 * Language() + 0.3 * Truncated(k=4) + 0.2 * WordKD(temperature=2.0)]
+BLENDS = [1.0 * each for each in EVERY] + [
+    0.5 * LanguageModeling() + 0.3 * Truncated(k=4) + 0.2 * WordKD(temperature=2.0)
+]
 
 
 class Scene:
@@ -57,9 +64,9 @@ class Scene:
         torch.manual_seed(seed)
         shape = (len(lengths), max(lengths))
         self.present = torch.arange(shape[1]) < torch.tensor(lengths)[:, None]
-        self.asked = self.present & (torch.rand(shape) < 0.7)
-        self.labelled = self.asked & (torch.rand(shape) < 0.6)
-        self.labels = torch.randint(VOCABULARY, shape).masked_fill(~self.labelled, -100)
+        self.predicted = self.present & (torch.rand(shape) < 0.7)
+        self.has_label = self.predicted & (torch.rand(shape) < 0.6)
+        self.labels = torch.randint(VOCABULARY, shape).masked_fill(~self.has_label, -100)
         self.student_features, self.teacher_features = torch.randn(2, *shape, WIDTH, dtype=dtype)
         self.weight, self.teacher_weight = torch.randn(2, VOCABULARY, WIDTH, dtype=dtype)
         self.bias = torch.randn(VOCABULARY, dtype=dtype)
@@ -74,23 +81,23 @@ class Scene:
         return [self.student_features.grad, self.weight.grad, self.bias.grad]
 
     def batch(self, texts=slice(None)):
-        asked, rows = self.asked[texts], self.labels[texts]
+        asked, rows = self.predicted[texts], self.labels[texts]
         inputs = {"attention_mask": self.present[texts].long()}
-        return Batch(TASK, torch.arange(len(rows)), rows, self.labelled[texts], inputs, asked)
+        return Batch(TASK, torch.arange(len(rows)), rows, self.has_label[texts], inputs, asked)
 
     def student(self, texts=slice(None)):
-        features = self.student_features[texts][self.asked[texts]]
+        features = self.student_features[texts][self.predicted[texts]]
         return Trace(hidden=(self.student_features[texts],), tokens=Projection(features, self.weight, self.bias))
 
     def teacher(self, texts=slice(None)):
-        features = self.teacher_features[texts][self.asked[texts]]
+        features = self.teacher_features[texts][self.predicted[texts]]
         return Trace(hidden=(self.teacher_features[texts],), tokens=Projection(features, self.teacher_weight))
 
     def loss(self, objective, texts=slice(None), rows=None):
         return loss(objective, self.student(texts), self.teacher(texts), self.batch(texts), rows)
 
     def rows(self):
-        counts = {"labelled": self.labelled, "counted": self.asked, "present": self.present}
+        counts = {"has_label": self.has_label, "in_loss": self.predicted, "present": self.present}
         return {name: mask.sum() for name, mask in counts.items()} | {"examples": torch.tensor(len(self.labels))}
 
 
@@ -131,7 +138,7 @@ def test_a_student_that_equals_its_teacher_has_nothing_to_learn(objective):
 def test_padding_and_unasked_tokens_change_nothing(objective):
     scene, padded = Scene(), Scene()
     padded.present = F.pad(scene.present, (0, 5))
-    padded.asked, padded.labelled = F.pad(scene.asked, (0, 5)), F.pad(scene.labelled, (0, 5))
+    padded.predicted, padded.has_label = F.pad(scene.predicted, (0, 5)), F.pad(scene.has_label, (0, 5))
     padded.labels = F.pad(scene.labels, (0, 5), value=PAD)
     for name in ("student_features", "teacher_features"):
         setattr(padded, name, F.pad(getattr(scene, name), (0, 0, 0, 5), value=torch.nan))
@@ -140,7 +147,7 @@ def test_padding_and_unasked_tokens_change_nothing(objective):
     once.backward()
     again.backward()
     assert torch.equal(scene.weight.grad, padded.weight.grad)
-    assert (padded.student_features.grad[~padded.asked] == 0).all()
+    assert (padded.student_features.grad[~padded.predicted] == 0).all()
 
 
 @pytest.mark.parametrize("objective", EVERY, ids=named)
@@ -152,7 +159,7 @@ def test_repeating_the_batch_changes_nothing(objective):
 
 @pytest.mark.parametrize("objective", [*EVERY, Cosine()], ids=named)
 def test_unequal_micro_batches_give_the_gradient_of_one_batch(objective):
-    blend = 0.5 * objective + 0.25 * Language() + 0.25 * Cosine()
+    blend = 0.5 * objective + 0.25 * LanguageModeling() + 0.25 * Cosine()
     whole, split = Scene().grad(), Scene().grad()
     whole.loss(blend)[0].backward()
     for texts in (slice(0, 1), slice(1, 3), slice(3, 4)):
@@ -177,7 +184,7 @@ def test_extreme_logits_and_half_precision_stay_finite(objective, dtype, size):
 @pytest.mark.parametrize("objective", [*EVERY, *DRAWS], ids=named)
 def test_nothing_asked_gives_zero_not_nan(objective):
     scene = Scene()
-    scene.asked, scene.labelled = (torch.zeros_like(scene.asked) for _ in "ab")
+    scene.predicted, scene.has_label = (torch.zeros_like(scene.predicted) for _ in "ab")
     total, _ = scene.grad().loss(1.0 * objective)
     total.backward()
     assert total.item() == 0
@@ -186,8 +193,8 @@ def test_nothing_asked_gives_zero_not_nan(objective):
 
 def test_asked_but_not_labelled_teaches_by_the_teacher_only():
     scene = Scene()
-    scene.labelled = torch.zeros_like(scene.labelled)
-    total, shown = scene.grad().loss(0.5 * Language() + 0.5 * WordKD())
+    scene.has_label = torch.zeros_like(scene.has_label)
+    total, shown = scene.grad().loss(0.5 * LanguageModeling() + 0.5 * WordKD())
     total.backward()
     assert shown["language"] == 0
     assert total.item() == pytest.approx(0.5 * shown["word"].item())
@@ -196,17 +203,17 @@ def test_asked_but_not_labelled_teaches_by_the_teacher_only():
 
 def test_an_end_of_text_that_is_also_padding_is_a_word_like_any_other():
     scene = Scene()
-    scene.labels[scene.labelled] = PAD
-    log_q = scene.student().tokens.logits().log_softmax(-1)[scene.labelled[scene.asked]]
-    assert scene.loss(1.0 * Language())[0].item() == pytest.approx(-log_q[:, PAD].mean().item(), rel=1e-12)
+    scene.labels[scene.has_label] = PAD
+    log_q = scene.student().tokens.logits().log_softmax(-1)[scene.has_label[scene.predicted]]
+    assert scene.loss(1.0 * LanguageModeling())[0].item() == pytest.approx(-log_q[:, PAD].mean().item(), rel=1e-12)
 
 
 def test_a_weight_of_zero_needs_no_teacher_and_changes_nothing():
     scene = Scene()
-    blend = 1.0 * Language() + 0.0 * WordKD() + 0.0 * Truncated() + 0.0 * Cosine()
+    blend = 1.0 * LanguageModeling() + 0.0 * WordKD() + 0.0 * Truncated() + 0.0 * Cosine()
     assert wants(blend) == Want.NOTHING
     total, shown = loss(blend, scene.student(), Trace(), scene.batch())
-    assert torch.equal(total, scene.loss(1.0 * Language())[0])
+    assert torch.equal(total, scene.loss(1.0 * LanguageModeling())[0])
     assert list(shown) == ["language"]
 
 
@@ -223,15 +230,15 @@ def test_two_terms_of_one_name_are_shown_as_their_sum():
 
 def test_language_is_the_cross_entropy_of_labelled_words():
     scene = Scene()
-    logits = scene.student().tokens.logits()[scene.labelled[scene.asked]]
-    expected = F.cross_entropy(logits, scene.labels[scene.labelled])
-    assert scene.loss(1.0 * Language())[0].item() == pytest.approx(expected.item(), rel=1e-12)
+    logits = scene.student().tokens.logits()[scene.has_label[scene.predicted]]
+    expected = F.cross_entropy(logits, scene.labels[scene.has_label])
+    assert scene.loss(1.0 * LanguageModeling())[0].item() == pytest.approx(expected.item(), rel=1e-12)
 
 
 def test_an_untrained_model_starts_at_the_logarithm_of_its_vocabulary():
     scene = Scene()
     scene.weight, scene.bias = torch.zeros_like(scene.weight), torch.zeros_like(scene.bias)
-    assert scene.loss(1.0 * Language())[0].item() == pytest.approx(numbers.log(VOCABULARY))
+    assert scene.loss(1.0 * LanguageModeling())[0].item() == pytest.approx(numbers.log(VOCABULARY))
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
@@ -244,12 +251,12 @@ def test_word_kd_carries_t_squared(temperature):
 
 def test_a_teacher_sure_of_one_word_is_a_label():
     scene = Scene()
-    scene.labelled = scene.asked
-    sure = 1e4 * F.one_hot(scene.labels[scene.asked].clamp(min=0), VOCABULARY).double()
+    scene.has_label = scene.predicted
+    sure = 1e4 * F.one_hot(scene.labels[scene.predicted].clamp(min=0), VOCABULARY).double()
     teacher = Trace(tokens=Projection(sure, torch.eye(VOCABULARY, dtype=torch.float64)))
     scene.labels = scene.labels.clamp(min=0)
     word, _ = loss(1.0 * WordKD(), scene.student(), teacher, scene.batch())
-    assert word.item() == pytest.approx(scene.loss(1.0 * Language())[0].item(), rel=1e-9)
+    assert word.item() == pytest.approx(scene.loss(1.0 * LanguageModeling())[0].item(), rel=1e-9)
 
 
 def test_the_jsd_of_the_paper_is_ours_times_beta_and_its_rest():
@@ -301,20 +308,20 @@ def test_drawn_targets_from_a_store_and_live():
     drawn = draw(logits, 9, generator=torch.Generator().manual_seed(5))
     log_q = scene.student().tokens.logits().log_softmax(-1)
     expected = -(drawn.weights * log_q.gather(-1, drawn.ids)).sum(-1).mean()
-    found, shown = loss(1.0 * DrawnTargets(), scene.student(), Trace(drawn=drawn), scene.batch())
+    found, shown = loss(1.0 * SampledTargets(), scene.student(), Trace(sampled=drawn), scene.batch())
     assert found.item() == pytest.approx(expected.item(), rel=1e-9)
-    assert list(shown) == ["drawn"]
+    assert list(shown) == ["sampled"]
     exact = -(logits.softmax(-1) * log_q).sum(-1).mean().item()
     torch.manual_seed(0)
-    assert scene.loss(1.0 * DrawnTargets(draws=20_000))[0].item() == pytest.approx(exact, rel=0.01)
+    assert scene.loss(1.0 * SampledTargets(draws=20_000))[0].item() == pytest.approx(exact, rel=0.01)
 
 
 def test_drawn_targets_carry_t_squared():
     scene = Scene()
     ids = scene.teacher().tokens.logits().argmax(-1, keepdim=True)
-    drawn = Drawn(ids, torch.ones_like(ids, dtype=torch.float64), 2.0)
+    drawn = Sampled(ids, torch.ones_like(ids, dtype=torch.float64), 2.0)
     log_q = (scene.student().tokens.logits() / 2).log_softmax(-1)
-    found, _ = loss(1.0 * DrawnTargets(temperature=2.0), scene.student(), Trace(drawn=drawn), scene.batch())
+    found, _ = loss(1.0 * SampledTargets(temperature=2.0), scene.student(), Trace(sampled=drawn), scene.batch())
     assert found.item() == pytest.approx(-4 * log_q.gather(-1, ids).mean().item(), rel=1e-9)
 
 
@@ -324,7 +331,7 @@ def test_drawn_targets_carry_t_squared():
         (Truncated(k=51), 50, 1.0, "holds 50.*--top 51"),
         (Truncated(temperature=2.0), 50, 1.0, "temperature 2 needs.*keeps it for 1.*temperature to 1, use.*renorm"),
         (Truncated(form="raw", temperature=3.0), 50, 2.0, "for 1 or 2"),
-        (DrawnTargets(temperature=2.0), 50, 1.0, "drawn.temperature to 1"),
+        (SampledTargets(temperature=2.0), 50, 1.0, "drawn.temperature to 1"),
     ],
 )
 def test_a_store_that_cannot_serve_is_refused_with_the_remedy(objective, k, temperature, words):
@@ -340,7 +347,7 @@ def test_a_store_that_cannot_serve_is_refused_with_the_remedy(objective, k, temp
         (Truncated(temperature=2.0), 8, 2.0),
         (Truncated(form="renorm", temperature=7.0), 8, 2.0),
         (Truncated(form="renorm-both", temperature=0.5), 8, 1.0),
-        (DrawnTargets(draws=50, temperature=2.0), 8, 2.0),
+        (SampledTargets(draws=50, temperature=2.0), 8, 2.0),
     ],
 )
 def test_a_store_that_can_serve_is_taken(objective, k, temperature):
@@ -387,17 +394,17 @@ def test_distilberts_sum_of_identical_models_is_twice_the_language_term():
     scene.student_features, scene.weight = scene.teacher_features, scene.teacher_weight
     scene.bias = torch.zeros_like(scene.bias)
     for soft in (WordKD(temperature=2.0), Truncated(temperature=2.0, k=4)):
-        total, shown = scene.loss(5.0 * soft + 2.0 * Language() + 1.0 * Cosine())
+        total, shown = scene.loss(5.0 * soft + 2.0 * LanguageModeling() + 1.0 * Cosine())
         assert total.item() == pytest.approx(2 * shown["language"].item(), rel=1e-9)
 
 
 def test_next_sentence():
     torch.manual_seed(0)
-    logits, follows = torch.randn(6, 2), torch.tensor([0, 1, 1, 0, 1, 0])
+    logits, next_sentence_label = torch.randn(6, 2), torch.tensor([0, 1, 1, 0, 1, 0])
     mask = torch.zeros(6, 3, dtype=torch.bool)
-    batch = Batch(TASK, torch.arange(6), mask.long(), mask, asked=mask, follows=follows)
+    batch = Batch(TASK, torch.arange(6), mask.long(), mask, predicted=mask, next_sentence_label=next_sentence_label)
     found, shown = loss(1.0 * NextSentence(), Trace(logits), Trace(), batch)
-    assert found.item() == pytest.approx(F.cross_entropy(logits, follows).item(), rel=1e-6)
+    assert found.item() == pytest.approx(F.cross_entropy(logits, next_sentence_label).item(), rel=1e-6)
     assert list(shown) == ["next"]
     assert loss(1.0 * NextSentence(), Trace(torch.zeros(6, 2)), Trace(), batch)[0].item() == pytest.approx(
         numbers.log(2)
@@ -410,8 +417,8 @@ def test_objectives_of_texts_and_of_tokens_do_not_serve_each_other():
     for card in METHODS.values():
         if issubclass(card.cls, TokenObjective) or card.cls in (Cosine, NextSentence):
             assert "mask-fill" in card.cls.serves, card.name
-            assert not {*OF_TEXTS, *OF_PLACES} & {*card.cls.serves}, card.name
-    assert Labels().serves == (*OF_TEXTS, *OF_PLACES)
+            assert not {*TEXT_KINDS, *WINDOW_KINDS} & {*card.cls.serves}, card.name
+    assert Labels().serves == (*TEXT_KINDS, *WINDOW_KINDS)
 
 
 def test_the_cards_explain_which_form_to_take():

@@ -1,13 +1,13 @@
 """Stages that come after the main one, and rows that differ between phases."""
 
 from limbeck.core.record import Shape
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.recipes.phases import MAIN, plan
 from limbeck.recipes.recipe import from_table
 from limbeck.recipes.run import Run, complete
 
 SHAPE = Shape(architecture="marian", layers=2, hidden=32, heads=2, feed_forward=64, decoder_layers=2)
-TASK = Task(kind="translate", vocabulary=100)
+TASK = TaskInfo(kind="translate", vocab_size=100)
 
 
 def phases_of(recipe, **knobs):

@@ -15,7 +15,7 @@ from limbeck.recipes.compare_lanes import lanes
 from limbeck.recipes.compare_run import CompareRun, columns
 from limbeck.recipes.prepare import Model, gather, prepare
 from limbeck.recipes.student import set_up
-from limbeck.train.schedule import Schedule
+from limbeck.training.schedule import Schedule
 from tiny import make_classifier, make_rows, make_tokenizer
 
 

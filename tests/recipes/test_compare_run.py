@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from limbeck.core.errors import KnobError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.recipes.compare_run import CompareRun, columns, spelled, write_compare
 from limbeck.recipes.recipe import RECIPES, Recipe, Stage, to_table
 from limbeck.recipes.run import Run, complete
@@ -15,11 +15,11 @@ TWO = {"two-layers": {"recipe": "hinton", "student": {"layers": 2}}}
 
 
 def whole(run):
-    return {name: complete(column, Task(kind="classify")) for name, column in columns(run).items()}
+    return {name: complete(column, TaskInfo(kind="classify")) for name, column in columns(run).items()}
 
 
 def test_columns_are_the_recipes_and_then_what_each_adds():
-    run = CompareRun(recipes="finetune, logits", each={**TWO, "logits": {"train": {"epochs": 7}}}, seeds=3)
+    run = CompareRun(recipes="finetune, logits", columns={**TWO, "logits": {"train": {"epochs": 7}}}, seeds=3)
     found = columns(run)
     assert list(found) == ["finetune", "logits", "two-layers"]
     assert [column.recipe for column in found.values()] == ["finetune", "logits", "hinton"]
@@ -33,7 +33,7 @@ def test_columns_are_the_recipes_and_then_what_each_adds():
 def long_recipe():
     """A recipe with a stage and defaults of its own."""
     hinton = RECIPES["hinton"]
-    stage = Stage(epochs=5.0, decay="constant", objective=to_table(hinton.objective(Task(kind="classify"))))
+    stage = Stage(epochs=5.0, decay="constant", objective=to_table(hinton.objective(TaskInfo(kind="classify"))))
     defaults = {"train": {"epochs": 9.0}, "student": {"keep": "first"}}
     RECIPES["long"] = Recipe(
         "long", "for a test", hinton.paper, hinton.objective, lambda task: {"before": stage}, defaults=defaults
@@ -45,7 +45,7 @@ def long_recipe():
 def test_what_is_written_reads_back_as_the_same_columns(long_recipe):
     own = {"recipe": "custom", "objective": {"hinton": {"temperature": 3.0}, "labels": {"weight": 0.1}}}
     run = CompareRun(
-        teacher='a "quoted" \\ folder', recipes="finetune,long", each={**TWO, "my.own": own}, budget_minutes=2.5
+        teacher='a "quoted" \\ folder', recipes="finetune,long", columns={**TWO, "my.own": own}, budget_minutes=2.5
     )
     before = whole(run)
     assert before["long"].train.epochs == 9.0
@@ -56,7 +56,7 @@ def test_what_is_written_reads_back_as_the_same_columns(long_recipe):
     assert back == complete_run
     assert whole(back) == before
     assert write_compare(spelled(back, whole(back))) == text
-    assert "\nrecipe = " not in text.split("[each")[0]
+    assert "\nrecipe = " not in text.split("[columns")[0]
 
 
 def test_what_a_person_sets_for_all_holds_for_all(long_recipe):
@@ -72,7 +72,7 @@ def test_print_writes_the_whole_file(tmp_path):
     file.write_text(printed.out, encoding="utf-8")
     run = CompareRun(**tomllib.loads(printed.out))
     assert (run.seeds, run.budget_minutes, run.teacher) == (4, 3.0, "t")
-    assert run.each["logits"]["objective"] == {"labels": {"weight": 0.5}, "logits": {"weight": 0.5}}
+    assert run.columns["logits"]["objective"] == {"labels": {"weight": 0.5}, "logits": {"weight": 0.5}}
     assert limbeck("compare", file, "--print").out == printed.out
     again = CompareRun(**tomllib.loads(limbeck("compare", file, "--seeds", 2, "--print").out))
     assert again == run.but(seeds=2)
@@ -82,19 +82,19 @@ def test_print_writes_the_whole_file(tmp_path):
     ("knobs", "message"),
     [
         ({"recipes": "hintn"}, "no recipe 'hintn'\n.*did you mean 'hinton'"),
-        ({"recipes": "finetune", "each": {"three": {}}}, r"no recipe 'three'\n.*\[each.three\]"),
-        ({"recipes": "finetune", "each": {"a": {"recipe": "logit"}}}, "did you mean 'logits'"),
-        ({"recipes": "hinton,hinton"}, r"twice.*\n.*\[each.hinton-2\]"),
+        ({"recipes": "finetune", "columns": {"three": {}}}, r"no recipe 'three'\n.*\[columns.three\]"),
+        ({"recipes": "finetune", "columns": {"a": {"recipe": "logit"}}}, "did you mean 'logits'"),
+        ({"recipes": "hinton,hinton"}, r"twice.*\n.*\[columns.hinton-2\]"),
         ({"recipes": ""}, "nothing to compare"),
         ({"recipe": "hinton"}, "'recipe' is not one of a whole comparison\n.*--recipes"),
-        ({"objective": {"hinton": {}}}, r"'objective' is not.*\n.*\[each"),
-        ({"recipes": "hinton", "each": {"hinton": {"seeds": 3}}}, "'seeds' is the same for all"),
-        ({"recipes": "hinton", "each": {"hinton": {"data": {"limit": 3}}}}, "'data' is the same for all"),
-        ({"recipes": "hinton", "each": {"hinton": {"student": {"layer": 3}}}}, "did you mean 'layers'"),
-        ({"recipes": "hinton", "each": {"hinton": {"student": {"layers": -3}}}}, "each.hinton.student.layers"),
-        ({"recipes": "hinton", "each": {"teacher": {"recipe": "hinton"}}}, "cannot be called 'teacher'"),
-        ({"recipes": "hinton", "each": {"plain-hinton": {"recipe": "hinton"}}}, "cannot be called 'plain-hinton'"),
-        ({"recipes": "hinton", "each": {"../x": {"recipe": "hinton"}}}, "cannot be called"),
+        ({"objective": {"hinton": {}}}, r"'objective' is not.*\n.*\[columns"),
+        ({"recipes": "hinton", "columns": {"hinton": {"seeds": 3}}}, "'seeds' is the same for all"),
+        ({"recipes": "hinton", "columns": {"hinton": {"data": {"limit": 3}}}}, "'data' is the same for all"),
+        ({"recipes": "hinton", "columns": {"hinton": {"student": {"layer": 3}}}}, "did you mean 'layers'"),
+        ({"recipes": "hinton", "columns": {"hinton": {"student": {"layers": -3}}}}, "columns.hinton.student.layers"),
+        ({"recipes": "hinton", "columns": {"teacher": {"recipe": "hinton"}}}, "cannot be called 'teacher'"),
+        ({"recipes": "hinton", "columns": {"plain-hinton": {"recipe": "hinton"}}}, "cannot be called 'plain-hinton'"),
+        ({"recipes": "hinton", "columns": {"../x": {"recipe": "hinton"}}}, "cannot be called"),
     ],
 )
 def test_slips_are_named_with_their_remedy(knobs, message):

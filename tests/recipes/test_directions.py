@@ -7,9 +7,9 @@ import pytest
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.progress import Silent
-from limbeck.core.task import Task
-from limbeck.data.pair_settings import PairSettings
+from limbeck.core.task import TaskInfo
 from limbeck.data.parallel import read_parallel
+from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 from limbeck.data.subwords import train_subwords
 from limbeck.recipes import several
@@ -42,7 +42,7 @@ def corpora(tmp_path):
                 for s, n in zip(("train", "dev", "test"), ("train", "dev", test), strict=True)
             }
         )
-        pairs = PairSettings(target=str(tmp_path / f"train.{there}"), prefix=prefix_of(there))
+        pairs = ParallelSettings(target=str(tmp_path / f"train.{there}"), prefix=prefix_of(there))
         found[name] = read_parallel(data, pairs)
     return found
 
@@ -106,12 +106,12 @@ def test_a_direction_of_which_nothing_is_left_is_refused(corpora):
 )
 def test_a_slip_is_refused_before_anything_is_opened(directions, message):
     with pytest.raises(KnobError, match=message):
-        complete(Run(recipe="multilingual", directions=directions), Task(kind="translate"))
+        complete(Run(recipe="multilingual", directions=directions), TaskInfo(kind="translate"))
 
 
 def test_other_tasks_have_no_directions():
     with pytest.raises(KnobError, match="--task classify has no directions"):
-        complete(Run(directions={"en-de": WHOLE}), Task(kind="classify"))
+        complete(Run(directions={"en-de": WHOLE}), TaskInfo(kind="classify"))
 
 
 @pytest.mark.parametrize("beside", [{"teacher": "t"}, {"data": {"train": "x"}}, {"translate": {"command": "cat"}}])
@@ -121,7 +121,7 @@ def test_nothing_else_names_teachers_or_texts(beside):
 
 
 def test_the_recipe_switches_and_others_do_not():
-    assert complete(Run(recipe="multilingual"), Task(kind="translate")).switch.strategy == "threshold"
-    assert complete(Run(recipe="word-kd"), Task(kind="translate")).switch.strategy == "fixed"
+    assert complete(Run(recipe="multilingual"), TaskInfo(kind="translate")).switch.strategy == "threshold"
+    assert complete(Run(recipe="word-kd"), TaskInfo(kind="translate")).switch.strategy == "fixed"
     own = Run(recipe="multilingual", switch={"strategy": "adaptive"})
-    assert complete(own, Task(kind="translate")).switch.strategy == "adaptive"
+    assert complete(own, TaskInfo(kind="translate")).switch.strategy == "adaptive"

@@ -70,9 +70,9 @@ def test_what_was_not_read_before_is_a_change(tmp_path):
 
 def column(learning_rate=0.0, pool="auto", **train):
     knobs = {"epochs": 2.0, **({"learning_rate": learning_rate} if learning_rate else {}), **train}
-    stage = {"learning_rate": 0.0, "objective": {"patience": {"weight": 1.0, "pool": pool}}}
+    stage = {"learning_rate": 0.0, "objective": {"pkd": {"weight": 1.0, "pool": pool}}}
     return CompareRun(
-        recipes="finetune,long", each={"long": {"recipe": "pkd-skip", "train": knobs, "stages": {"warm": stage}}}
+        recipes="finetune,long", columns={"long": {"recipe": "pkd-skip", "train": knobs, "stages": {"warm": stage}}}
     )
 
 
@@ -99,12 +99,12 @@ def test_a_column_that_could_not_be_built_is_settled_when_it_can(tmp_path):
 def test_what_a_person_sets_is_not_left_open(tmp_path):
     begun = column()
     agree(tmp_path, begun, PRINTS, write_compare)
-    table = begun.each["long"]
+    table = begun.columns["long"]
     rated = {"warm": {**table["stages"]["warm"], "learning_rate": 1e-3}}
     for other in (
         column(epochs=3.0),
         begun.but(train={"learning_rate": 1e-3}),
-        begun.but(each={"long": {**table, "stages": rated}}),
+        begun.but(columns={"long": {**table, "stages": rated}}),
     ):
         with pytest.raises(MismatchError, match="other knobs"):
             agree(tmp_path, other, PRINTS, write_compare)

@@ -8,16 +8,16 @@ from transformers import AutoModelForSequenceClassification, TrainerCallback
 import limbeck
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.record import Shape
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.want import Want
 from limbeck.recipes.phases import plan
 from limbeck.recipes.recipe import from_table, to_table
 from limbeck.recipes.run import Run, complete, read_run, write_run
 from limbeck.students.shrink import Shrink
-from limbeck.train.focus import freeze_above, slow_below
+from limbeck.training.focus import freeze_above, slow_below
 from tiny import make_classifier, make_rows, make_tokenizer
 
-TASK = Task(kind="classify", labels=("negative", "positive"))
+TASK = TaskInfo(kind="classify", labels=("negative", "positive"))
 BIG = Shape(architecture="bert", layers=4, hidden=32, heads=4, feed_forward=64)
 SMALL = Shape(architecture="bert", layers=2, hidden=16, heads=4, feed_forward=64)
 QUICK = {
@@ -87,13 +87,13 @@ def test_shapes_that_do_not_fit_are_refused_before_the_first_step():
         planned(
             {
                 "recipe": "pkd-skip",
-                "objective": {"patience": {"pool": "cls"}, "cka": {"among": "texts", "pool": "mean"}},
+                "objective": {"pkd": {"pool": "cls"}, "cka": {"among": "texts", "pool": "mean"}},
             }
         )
 
 
 def test_layer_by_layer_every_phase_has_one_layer():
-    stage = {"progressive": True, "epochs": 4, "objective": {"patience": {"layers": "uniform"}}}
+    stage = {"progressive": True, "epochs": 4, "objective": {"pkd": {"layers": "uniform"}}}
     *found, _ = planned({"recipe": "hinton", "stages": {"transfer": stage}}).phases
     assert [phase.name for phase in found] == ["transfer-1", "transfer-2"]
     assert [phase.of_teacher.pooled for phase in found] == [(2,), (4,)]
@@ -118,10 +118,10 @@ def test_layer_by_layer_those_without_a_partner_have_no_phase(layers, pairs):
 
 
 def test_layer_by_layer_a_term_is_there_for_the_layers_it_names():
-    terms = {"hinton": {}, "mobilebert": {"layers": "1:2"}, "patience": {"layers": "1:1,3:4"}}
+    terms = {"hinton": {}, "mobilebert": {"layers": "1:2"}, "pkd": {"layers": "1:1,3:4"}}
     found = progressive({**terms, "cka": {"weight": 0.0, "layers": "2:2"}})
     assert [phase.focus for phase in found] == [1, 3]
-    assert [list(to_table(phase.objective)) for phase in found] == [list(terms), ["hinton", "patience"]]
+    assert [list(to_table(phase.objective)) for phase in found] == [list(terms), ["hinton", "pkd"]]
     assert [phase.of_teacher.pooled for phase in found] == [(1,), (4,)]
     assert [phase.focus for phase in progressive({"hinton": {}})] == [1, 2, 3]
 
@@ -219,7 +219,9 @@ def test_cut_off_in_either_stage_it_ends_like_an_unbroken_one(where, step, whole
 
 def test_live_and_kept_layers_teach_the_same(tmp_path):
     how = {"recipe": "pkd-skip", **QUICK}
-    kept, live = (distilled(tmp_path / name, **how, teach={"live": name == "live"}) for name in ("kept", "live"))
+    kept, live = (
+        distilled(tmp_path / name, **how, teacher_cache={"live": name == "live"}) for name in ("kept", "live")
+    )
     a, b = (run.student.state_dict() for run in (kept, live))
     assert all(torch.allclose(a[name], b[name], atol=2e-4) for name in a)
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from limbeck.core.show import show
+from limbeck.core.forward import forward
 from limbeck.data.encode import to_batch
 from limbeck.data.place_corpus import load_places
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.places import PlaceCollator
 from limbeck.data.settings import DataSettings
+from limbeck.data.window_settings import WindowSettings
 from limbeck.measure.spans import each_answer
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.loss import loss
@@ -18,7 +18,7 @@ from limbeck.teachers.live import LiveTeacher
 from tiny import make_tokenizer
 from tiny_places import TAGS, make_questions, make_reader, make_sentences, make_tagger
 
-PLACES = PlaceSettings()
+PLACES = WindowSettings()
 
 
 def corpus(kind, rows, max_length=128, places=PLACES):
@@ -39,7 +39,7 @@ def train(model, found, objective, teacher=None, steps=6):
     for _ in range(steps):
         for chosen in torch.randperm(len(found.train), generator=draw).split(8):
             batch = to_batch(collator([found.train[row] for row in chosen.tolist()]), found.task)
-            shown = show(model, batch)
+            shown = forward(model, batch)
             total, _ = loss(objective, shown, teacher.answer(batch) if teacher else shown, batch)
             optimiser.zero_grad()
             total.backward()
@@ -101,7 +101,7 @@ def test_windows_of_a_question_are_put_together():
         }
         for place in (3, 30, 57)
     ]
-    places = PlaceSettings(stride=6, longest_question=4)
+    places = WindowSettings(stride=6, longest_question=4)
     examined = exam("answer", rows, places, max_length=32)
     assert len(examined.corpus.test) > 6
     warm = make_tokenizer().convert_tokens_to_ids("warm")

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
 from limbeck.core.objective import misfits
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
 from limbeck.recipes.directions import Direction
 from limbeck.recipes.recipe import Stage, from_table
@@ -140,13 +140,13 @@ def test_a_slip_in_the_file_is_named(tmp_path, text, message):
     file = tmp_path / "run.toml"
     file.write_text(text)
     with pytest.raises(KnobError, match=message):
-        complete(Run(**read_run(file)), Task(kind="classify"))
+        complete(Run(**read_run(file)), TaskInfo(kind="classify"))
 
 
 def test_a_recipe_is_spelled_out():
-    assert complete(Run(), Task(kind="classify")).objective["hinton"] == {"weight": 0.5, "temperature": 4.0}
-    assert complete(Run(), Task(kind="regress")).recipe == "logits"
-    custom = complete(Run(recipe=CUSTOM, objective={"hinton": {}}), Task(kind="classify"))
+    assert complete(Run(), TaskInfo(kind="classify")).objective["hinton"] == {"weight": 0.5, "temperature": 4.0}
+    assert complete(Run(), TaskInfo(kind="regress")).recipe == "logits"
+    custom = complete(Run(recipe=CUSTOM, objective={"hinton": {}}), TaskInfo(kind="classify"))
     assert custom.objective == {"hinton": {"weight": 1.0, "temperature": 2.0}}
 
 
@@ -163,9 +163,9 @@ def test_overlay_and_undot():
 
 @pytest.mark.parametrize("kind", ["tag", "answer"])
 def test_of_places_no_texts_are_made_up_unless_asked(kind):
-    task = Task(kind=kind, labels=("a", "b"))
+    task = TaskInfo(kind=kind, labels=("a", "b"))
     assert complete(Run(), task).recipe == "hinton"
-    assert complete(Run(recipe="tinybert"), Task(kind="classify", labels=("a", "b"))).augment.kind == "tinybert"
+    assert complete(Run(recipe="tinybert"), TaskInfo(kind="classify", labels=("a", "b"))).augment.kind == "tinybert"
     plain = complete(Run(recipe="tinybert"), task)
     assert (plain.augment.kind, plain.train.epochs) == ("none", 3.0)
     assert complete(Run(recipe="tinybert", augment={"kind": "bilstm"}), task).augment.kind == "bilstm"
@@ -178,6 +178,6 @@ def test_a_recipe_serves_what_all_of_its_terms_serve(name):
     """Of numbers some terms are chosen otherwise, or refused with a remedy."""
     plan = RECIPES[name]
     for kind in plan.serves:
-        task = Task(kind=kind, labels=("a", "b"))
+        task = TaskInfo(kind=kind, labels=("a", "b"))
         every = [plan.objective(task), *(from_table(stage.objective) for stage in plan.stages(task).values())]
         assert kind == "regress" or not [part for objective in every for part in misfits(objective, task)]

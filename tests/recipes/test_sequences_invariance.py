@@ -7,29 +7,29 @@ import pytest
 import torch
 
 from limbeck import distill
+from limbeck.core.forward import forward
 from limbeck.core.objective import Objective
-from limbeck.core.show import show
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher
 from limbeck.core.trace import Projection, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 from limbeck.data.encode import to_batch
 from limbeck.data.parallel import Parallel, source_uids
 from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
 from limbeck.data.subwords import train_subwords
 from limbeck.measure.tokens import tally
-from limbeck.objectives import Language, Truncated, WordKD
+from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.loss import loss
 from limbeck.recipes.sequence_exam import SequenceExam
-from limbeck.students.new_settings import NewSettings
 from limbeck.students.open_translator import decoder_start, new_translator
+from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.store import About, Store, StoreTeacher
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translators import Generating
-from limbeck.train.schedule import Schedule
-from limbeck.train.trainer import Distiller
+from limbeck.training.schedule import Schedule
+from limbeck.training.trainer import Distiller
 from tiny_reverser import make_tokenizer
 from tongues import WORDS as WORDS_OF
 from tongues import sentences, translate
@@ -39,16 +39,16 @@ TARGETS = [translate(source) for source in SOURCES]
 PIECES = train_subwords([*sentences(200), *map(translate, sentences(200))], 90)
 PIECES.model_max_length = 64
 WORDS = len(PIECES)
-TASK = Task(kind="translate", vocabulary=WORDS)
-LIVE = Ask(Want.LOGITS | Want.TOP)
-BLEND = 0.5 * Language(smoothing=0.1) + 0.3 * WordKD(temperature=2.0) + 0.2 * Truncated(k=7)
+TASK = TaskInfo(kind="translate", vocab_size=WORDS)
+LIVE = Request(Want.LOGITS | Want.TOP)
+BLEND = 0.5 * LanguageModeling(smoothing=0.1) + 0.3 * WordKD(temperature=2.0) + 0.2 * Truncated(k=7)
 
 
 def make_model(seed: int = 0, hidden: int = 16, tokenizer=PIECES):
     """Random, and sure enough of itself that its answers differ."""
     torch.manual_seed(seed)
     shape = {"hidden": hidden, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "positions": 64, "dropout": 0.0}
-    model = new_translator(NewSettings(**shape), tokenizer)
+    model = new_translator(Seq2SeqConfig(**shape), tokenizer)
     with torch.no_grad():
         model.model.shared.weight.mul_(3)
     return model
@@ -74,10 +74,10 @@ def measured(objective: Objective, model, teacher, batches, whole=None):
     model.zero_grad()
     rows = None
     if whole is not None:
-        rows = {"labelled": whole.labelled.sum(), "counted": whole.counted.sum()}
+        rows = {"has_label": whole.has_label.sum(), "in_loss": whole.in_loss.sum()}
     total = 0.0
     for batch in batches:
-        value, _ = loss(objective, show(model, batch, vocabulary=WORDS), teacher.answer(batch), batch, rows)
+        value, _ = loss(objective, forward(model, batch, vocabulary=WORDS), teacher.answer(batch), batch, rows)
         value.backward()
         total += value.item()
     return total, torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
@@ -100,7 +100,9 @@ def assert_alike(one, other):
 
 
 @pytest.mark.parametrize(
-    "objective", [1.0 * Language(), 1.0 * Language(smoothing=0.3), 1.0 * WordKD(), 1.0 * Truncated(k=5), BLEND], ids=str
+    "objective",
+    [1.0 * LanguageModeling(), 1.0 * LanguageModeling(smoothing=0.3), 1.0 * WordKD(), 1.0 * Truncated(k=5), BLEND],
+    ids=str,
 )
 def test_how_pairs_are_batched_changes_nothing(objective):
     model, teacher = make_model().double(), LiveTeacher(make_model(seed=1, hidden=24).double(), LIVE, WORDS)
@@ -113,7 +115,7 @@ def test_how_pairs_are_batched_changes_nothing(objective):
     assert_alike(measured(objective, model, teacher, [batch_of(rows, shuffled)]), wanted)
     assert_alike(measured(objective, model, teacher, [batch_of(rows, [*shuffled, *shuffled])]), wanted)
     parts = [batch_of(rows, part) for part in (shuffled[:1], shuffled[1:6], shuffled[6:])]
-    assert len({int(part.counted.sum()) for part in parts}) == 3
+    assert len({int(part.in_loss.sum()) for part in parts}) == 3
     assert_alike(measured(objective, model, teacher, parts, whole), wanted)
 
 
@@ -125,8 +127,8 @@ def test_a_tokenizer_that_pads_with_its_end_loses_no_end(teacher):
     rows = encoded(model, ends)
     pad = ends.pad_token_id
     assert pad == ends.eos_token_id
-    wanted = measured(1.0 * Language(), model, NoTeacher(), [batch_of(rows, pad=pad)])
-    assert_alike(measured(1.0 * Language(), model, NoTeacher(), [batch_of(rows, pad=pad, extra=5)]), wanted)
+    wanted = measured(1.0 * LanguageModeling(), model, NoTeacher(), [batch_of(rows, pad=pad)])
+    assert_alike(measured(1.0 * LanguageModeling(), model, NoTeacher(), [batch_of(rows, pad=pad, extra=5)]), wanted)
     each, tokens = 0.0, 0
     for source, target in zip(SOURCES, TARGETS, strict=True):
         value, count = plain_nats(model, ends, source, target)
@@ -159,7 +161,7 @@ def test_smoothing_is_that_of_a_plain_loop(model, smoothing):
             spread = sum(log_q[place].tolist()) / WORDS
             total -= (1 - smoothing) * log_q[place, word].item() + smoothing * spread
             tokens += 1
-    found, _ = measured(1.0 * Language(smoothing=smoothing), model, NoTeacher(), [batch_of(encoded(model))])
+    found, _ = measured(1.0 * LanguageModeling(smoothing=smoothing), model, NoTeacher(), [batch_of(encoded(model))])
     assert found == pytest.approx(total / tokens, abs=1e-5)
 
 
@@ -169,7 +171,7 @@ def test_a_student_that_is_its_teacher_learns_nothing(model):
     value, gradient = measured(1.0 * WordKD(), model, itself, [batch])
     assert value == pytest.approx(0, abs=1e-6)
     assert gradient.abs().max() < 1e-6
-    _, slope = measured(1.0 * Language(), model, itself, [batch])
+    _, slope = measured(1.0 * LanguageModeling(), model, itself, [batch])
     assert slope.norm() > 0.1, "the same batch has something to teach"
 
 
@@ -186,7 +188,7 @@ def test_two_positions_by_hand():
     student = torch.tensor([[1.0, 1.5, 0.0]] * 2)
     teacher = torch.tensor([[2.0, 1.0, 0.1]] * 2)
     batch, said, taught = traces(student, teacher)
-    assert int(batch.counted.sum()) == 2
+    assert int(batch.in_loss.sum()) == 2
     kl, _ = loss(1.0 * WordKD(), said, taught, batch)
     p = teacher[0].double().softmax(-1)
     entropy = -(p * p.log()).sum().item()
@@ -197,12 +199,12 @@ def test_two_positions_by_hand():
 def test_a_teacher_that_is_certain_is_the_words_themselves(model):
     rows = encoded(model)
     batch = batch_of(rows)
-    labels = batch.labels[batch.counted]
+    labels = batch.labels[batch.in_loss]
     certain = torch.nn.functional.one_hot(labels, WORDS).float() * 200
     taught = Trace(tokens=Projection(certain, torch.eye(WORDS), torch.zeros(WORDS)))
-    said = show(model, batch, vocabulary=WORDS)
+    said = forward(model, batch, vocabulary=WORDS)
     by_teacher, _ = loss(1.0 * WordKD(), said, taught, batch)
-    by_words, _ = loss(1.0 * Language(), said, taught, batch)
+    by_words, _ = loss(1.0 * LanguageModeling(), said, taught, batch)
     assert by_teacher.item() == pytest.approx(by_words.item(), abs=1e-5)
 
 
@@ -237,7 +239,7 @@ def test_a_run_leaves_its_teacher_as_it_was(tmp_path, recipe):
     writing = {"longest": 4, "beam": 2, "test_beam": 2, "ratio": 1000.0, "cut": True, "engine": "transformers"}
     made = distill(
         network, pairs, tokenizer=PIECES, out=tmp_path / "run", recipe=recipe, baseline=False, train=brief,
-        translate=writing, reading={"task": "translate"}, teach={"live": True}, measure={"speed": False},
+        translate=writing, reading={"task": "translate"}, teacher_cache={"live": True}, measure={"speed": False},
     )  # fmt: skip
     assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())
     assert not any(module.training for module in network.modules())
@@ -278,7 +280,7 @@ def taught():
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for step in range(60):
         batch = batch_of(rows, [(step * 32 + place) % len(rows) for place in range(32)], pad=whole.pad_token_id)
-        value, _ = loss(1.0 * Language(), show(model, batch), Trace(), batch)
+        value, _ = loss(1.0 * LanguageModeling(), forward(model, batch), Trace(), batch)
         optimiser.zero_grad()
         value.backward()
         optimiser.step()

@@ -99,11 +99,11 @@ def test_tokens_cut_differently_cannot_be_compared(material, foreign, recipe, co
     with pytest.raises(MismatchError, match=rf"compares {compared}.* token by token.*\n.*--recipe logits"):
         started(material, foreign, recipe=recipe)
     with pytest.raises(MismatchError, match="token by token"):
-        started(material, foreign, recipe=recipe, teach={"live": True})
+        started(material, foreign, recipe=recipe, teacher_cache={"live": True})
 
 
 def test_what_the_remedy_names_serves_tokens_cut_differently(material, foreign):
     for recipe in ("logits", "hinton", "pkd-skip"):
         assert started(material, foreign, recipe=recipe).start.network is foreign.network
-    with pytest.raises(MismatchError, match=r"one batch cannot serve both\n.*--teach.live"):
-        started(material, foreign, recipe="hinton", teach={"live": True})
+    with pytest.raises(MismatchError, match=r"one batch cannot serve both\n.*--teacher-cache.live"):
+        started(material, foreign, recipe="hinton", teacher_cache={"live": True})

@@ -23,7 +23,7 @@ from sample_words import every_words
 from sample_writers import every_writer
 
 from limbeck.core.record import Arm, Comparison, DataCard, Disagreement, Fidelity, Record, SeedResult
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 
 __all__ = ["ARABIC", "CHINESE", "HOSTILE", "LONG"]
 
@@ -97,7 +97,7 @@ def distill(
             "tokenizer": "1b7a",
             "data": "c0ffee00c0ffee00c0ffee00",
         },
-        task=Task(kind="classify", labels=labels),
+        task=TaskInfo(kind="classify", labels=labels),
         metric="accuracy",
         data=data(rows),
         arms=arms,
@@ -175,7 +175,7 @@ def regression() -> Record:
     comparison = record.comparisons[0].but(metric="pearson", difference=0.03, low=0.012, high=0.049)
     columns = {"text": "sentence1", "pair": "sentence2", "label": "score"}
     return record.but(
-        task=Task(kind="regress"),
+        task=TaskInfo(kind="regress"),
         metric="pearson",
         arms=arms,
         disagreements=rows,
@@ -192,7 +192,7 @@ def multilabel() -> Record:
     ]
     comparison = record.comparisons[0].but(metric="f1_micro")
     return record.but(
-        task=Task(kind="multilabel", labels=("joy", "fear", "calm")),
+        task=TaskInfo(kind="multilabel", labels=("joy", "fear", "calm")),
         metric="f1_micro",
         arms=arms,
         comparisons=[comparison],

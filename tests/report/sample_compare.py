@@ -5,7 +5,7 @@ from __future__ import annotations
 from sample_parts import HINTON, KNOBS, MACHINE, data, seed_result, shape, size, speed
 
 from limbeck.core.record import Arm, Comparison, Failure, Record
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 
 LABELS = ("negative", "positive")
 SPREAD = (-0.006, -0.002, 0.0, 0.003, 0.005)
@@ -48,7 +48,7 @@ def comparison(seeds: int = 5, columns: tuple = COLUMNS) -> Record:
         seeds=list(range(seeds)),
         knobs={**KNOBS, "each": {"two-layers": {"recipe": "hinton", "student": {"layers": 2}}}},
         fingerprints={"teacher": "9f2c41d0aa7e5b1c"},
-        task=Task(kind="classify", labels=LABELS),
+        task=TaskInfo(kind="classify", labels=LABELS),
         metric="accuracy",
         data=data(),
         arms=[teacher, *arms],

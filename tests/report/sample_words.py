@@ -8,7 +8,7 @@ import random
 from sample_parts import HINTON, MACHINE, WOBBLE, shape, size, speed
 
 from limbeck.core.record import Arm, Comparison, CurvePoint, DataCard, Fidelity, Record, SeedResult, SplitCard
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 
 KNOBS = {"text": {"length": 128, "pack": True}, "mask": {"share": 0.15}, "train": {"epochs": 2}}
 TEXT = DataCard(
@@ -88,7 +88,7 @@ def words(student: float = 13.61, kind: str = "mask-fill", seeds: int = 3, name:
         seeds=list(range(seeds)),
         knobs=KNOBS,
         fingerprints={"teacher": "9f2c41d0aa7e5b1c", "data": "c0ffee", "mask": "beef"},
-        task=Task(kind=kind, vocabulary=30_522),
+        task=TaskInfo(kind=kind, vocab_size=30_522),
         metric="perplexity",
         data=TEXT,
         arms=arms,

@@ -20,7 +20,7 @@ from limbeck.core.record import (
     Size,
     SplitCard,
 )
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 
 KNOBS = {"recipe": "seq-kd", "translate": {"targets": "beam", "beam": 5, "test_beam": 5}, "student": {"layers": 3}}
 PAIRS = DataCard(
@@ -148,7 +148,7 @@ def translated(name: str = "de from en", seeds: int = 3, student: float = 34.86)
         seeds=list(range(seeds)),
         knobs=KNOBS,
         fingerprints={"teacher": "9f2c41d0aa7e5b1c", "data": "c0ffee"},
-        task=Task(kind="translate", vocabulary=8000),
+        task=TaskInfo(kind="translate", vocab_size=8000),
         metric="bleu",
         data=PAIRS,
         arms=[*arms, int8(arms[2])],

@@ -102,7 +102,7 @@ class Site:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self.asked = asked
+        self.predicted = asked
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -118,7 +118,7 @@ def browse(pages: dict[str, str], profile: Path) -> tuple[dict[str, dict], list[
         site.server.server_close()
     found = re.search(r'<pre id="seen">(.+?)</pre>', done.stdout, re.S)
     assert found, done.stdout[-2000:] + done.stderr[-2000:]
-    return json.loads(html.unescape(found[1])), [url for url in site.asked if not OF_THE_BROWSER.search(url)]
+    return json.loads(html.unescape(found[1])), [url for url in site.predicted if not OF_THE_BROWSER.search(url)]
 
 
 @pytest.fixture(scope="module")

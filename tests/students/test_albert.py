@@ -13,7 +13,7 @@ import transformers as hf
 from safetensors.torch import load_file
 
 from limbeck.core.errors import KnobError, ModelError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.recipes.albert import ALBERT
 from limbeck.students.factor import centred, directions, off_the_diagonal, second_moment
 from limbeck.students.shared import FAMILIES, groups_of, middles, ties
@@ -323,5 +323,5 @@ def test_a_new_process_opens_it_once_ours_are_registered(tmp_path: Path) -> None
 def test_the_recipe_is_hintons_and_says_that_it_saves_no_time() -> None:
     assert Shrink(**ALBERT.defaults["student"]).family == "albert"
     for kind in ALBERT.serves:
-        assert all(kind in part.serves for _, part in ALBERT.objective(Task(kind=kind, labels=("a", "b"))).weighted)
+        assert all(kind in part.serves for _, part in ALBERT.objective(TaskInfo(kind=kind, labels=("a", "b"))).weighted)
     assert "does not buy: time" in ALBERT.text

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from limbeck.core.errors import KnobError, ModelError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.measure.size import size_of
 from limbeck.students.bilstm import BiLSTMConfig, BiLSTMForSequenceClassification
 from limbeck.students.bilstm_from import principal, to_bilstm
@@ -235,7 +235,7 @@ def test_limbeck_opens_it_as_a_classifier_and_with_a_new_head(saved):
     model, folder = saved
     opened, _ = open_classifier(folder)
     assert torch.equal(opened.reader.lstm.weight_ih_l0, model.reader.lstm.weight_ih_l0)
-    other, _ = open_encoder(folder, Task(kind="classify", labels=("a", "b", "c")))
+    other, _ = open_encoder(folder, TaskInfo(kind="classify", labels=("a", "b", "c")))
     assert torch.equal(other.reader.lstm.weight_ih_l0, model.reader.lstm.weight_ih_l0)
     assert other.classifier.weight.shape == (3, 7)
 

@@ -14,7 +14,7 @@ import torch
 import transformers as hf
 
 from limbeck.core.errors import MismatchError, ModelError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.students.open import (
     fingerprint,
     open_classifier,
@@ -27,8 +27,8 @@ from limbeck.students.open import (
 from limbeck.students.sizes import fitting
 from students.tiny_encoders import LABELS, classifier, logits, tokenizer
 
-TASK = Task(kind="classify", labels=tuple(LABELS.values()))
-TWO = Task(kind="classify", labels=("no", "yes"))
+TASK = TaskInfo(kind="classify", labels=tuple(LABELS.values()))
+TWO = TaskInfo(kind="classify", labels=("no", "yes"))
 
 
 @pytest.fixture
@@ -179,9 +179,9 @@ def test_the_task_must_be_the_teachers(folder: Path) -> None:
     with pytest.raises(MismatchError, match=r"3 outputs .*the data is 2 classes"):
         open_classifier(folder, task=TWO)
     with pytest.raises(MismatchError, match="answers with bad, fair, good; the data has good, fair, bad"):
-        open_classifier(folder, task=Task(kind="classify", labels=("good", "fair", "bad")))
+        open_classifier(folder, task=TaskInfo(kind="classify", labels=("good", "fair", "bad")))
     with pytest.raises(MismatchError, match="single_label"):
-        open_classifier(folder, task=Task(kind="multilabel", labels=TASK.labels))
+        open_classifier(folder, task=TaskInfo(kind="multilabel", labels=TASK.labels))
 
 
 def test_unnamed_classes_take_the_tasks_names(folder: Path) -> None:
@@ -193,10 +193,10 @@ def test_unnamed_classes_take_the_tasks_names(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "task",
-    [TWO, Task(kind="multilabel", labels=("a", "b", "c", "d")), Task(kind="regress")],
+    [TWO, TaskInfo(kind="multilabel", labels=("a", "b", "c", "d")), TaskInfo(kind="regress")],
     ids=lambda task: task.kind,
 )
-def test_an_encoder_gets_a_head_for_the_task(encoder: Path, task: Task) -> None:
+def test_an_encoder_gets_a_head_for_the_task(encoder: Path, task: TaskInfo) -> None:
     torch.manual_seed(3)
     model, _ = open_encoder(encoder, task)
     torch.manual_seed(3)
@@ -212,7 +212,7 @@ def test_a_classifier_of_other_labels_gets_a_fresh_head_and_one_of_the_same_keep
     old = classifier("bert").classifier.weight
     same, _ = open_encoder(folder, TASK)
     assert torch.equal(same.classifier.weight, old)
-    other, _ = open_encoder(folder, Task(kind="classify", labels=("x", "y", "z")))
+    other, _ = open_encoder(folder, TaskInfo(kind="classify", labels=("x", "y", "z")))
     assert not torch.equal(other.classifier.weight, old)
     fewer, _ = open_encoder(folder, TWO)
     assert fewer.classifier.weight.shape == (2, 32)

@@ -5,12 +5,12 @@ import torch
 from transformers import BertModel
 
 from limbeck.core.errors import MismatchError, ModelError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.students.open_places import open_reader, open_tagger
 from tiny import make_classifier, make_tokenizer
 from tiny_places import TAGS, make_reader, make_tagger
 
-TASK = Task(kind="tag", labels=TAGS)
+TASK = TaskInfo(kind="tag", labels=TAGS)
 
 
 def saved(model, folder):
@@ -71,7 +71,7 @@ def test_a_tagger_of_other_tags(tmp_path):
     torch.manual_seed(0)
     anew, _ = open_tagger(folder, task=TASK, fresh=True)
     assert anew.config.id2label == dict(enumerate(TAGS))
-    fewer, _ = open_tagger(folder, task=Task(kind="tag", labels=("O", "X")), fresh=True)
+    fewer, _ = open_tagger(folder, task=TaskInfo(kind="tag", labels=("O", "X")), fresh=True)
     assert fewer.classifier.out_features == 2
 
 

@@ -13,13 +13,13 @@ import transformers as hf
 from safetensors.torch import load_file, save_file
 
 from limbeck.core.errors import KnobError, LimbeckError, MismatchError, ModelError
-from limbeck.students.new_settings import NewSettings
 from limbeck.students.open_translator import decoder_start, new_translator, open_translator
+from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.students.shrink import Shrink
 from students.tiny_encoders import classifier
 from students.tiny_translators import CONFIGS, FAMILIES, PAD, logits, tokenizer, translator
 
-SMALL = NewSettings(encoder_layers=2, decoder_layers=1, hidden=32, heads=4, positions=40)
+SMALL = Seq2SeqConfig(encoder_layers=2, decoder_layers=1, hidden=32, heads=4, positions=40)
 
 
 def saved(model: hf.PreTrainedModel, folder: Path, words: int = PAD - 2) -> Path:
@@ -96,7 +96,7 @@ def test_an_untrained_translator_knows_nothing() -> None:
     draw = torch.Generator().manual_seed(5)
     for hidden, layers in ((96, 1), (96, 4), (256, 1), (512, 1), (1024, 1)):
         torch.manual_seed(0)
-        settings = NewSettings(encoder_layers=1, decoder_layers=layers, hidden=hidden, feed_forward=64, positions=16)
+        settings = Seq2SeqConfig(encoder_layers=1, decoder_layers=layers, hidden=hidden, feed_forward=64, positions=16)
         model = new_translator(settings, tokenizer(1997))
         source, target = torch.randint(2, 1999, (2, 8, 12), generator=draw)
         with torch.no_grad():

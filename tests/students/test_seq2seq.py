@@ -10,9 +10,9 @@ import transformers as hf
 
 from limbeck.core.errors import KnobError
 from limbeck.students.fingerprint import fingerprint
-from limbeck.students.new_settings import NewSettings
 from limbeck.students.open_translator import new_translator
 from limbeck.students.places import hidden_places
+from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.students.shrink import Shrink, again
 from limbeck.students.sizes import Sizes, shape_of, sizes_of
 from students.tiny_translators import FAMILIES, logits, tokenizer, translator
@@ -278,7 +278,7 @@ def test_a_fingerprint_changes_with_any_weight(family: str) -> None:
 
 
 def test_a_quarter_of_the_parameters_is_within_reach() -> None:
-    teacher = new_translator(NewSettings(), tokenizer(997))
+    teacher = new_translator(Seq2SeqConfig(), tokenizer(997))
     asked = Shrink(preset="half", hidden=128, feed_forward=512).sized(sizes_of(teacher.config))
     student, inheritance = asked.build(teacher)
     assert shape_of(student) == shape_of(student).but(layers=2, decoder_layers=2, hidden=128, heads=2)

@@ -16,12 +16,12 @@ from safetensors import safe_open
 from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
 
 from limbeck.core.errors import KnobError, MismatchError
+from limbeck.core.forward import NOWHERE
 from limbeck.core.record import Shape
-from limbeck.core.show import NOWHERE
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 from limbeck.teachers import cache as module
 from limbeck.teachers.cache import KEEPABLE, Cache, estimate
 from limbeck.teachers.live import LiveTeacher
@@ -37,12 +37,12 @@ MODELS = {
     "tag": BertForTokenClassification,
     "answer": BertForQuestionAnswering,
 }
-EVERYTHING = Ask(KEEPABLE, hidden=(0, 2, 3), pooled=(1, 3))
+EVERYTHING = Request(KEEPABLE, hidden=(0, 2, 3), pooled=(1, 3))
 UIDS = list(range(-20, 20))
 
 
 def task_of(kind):
-    return Task(kind=kind, labels=() if kind == "answer" else LABELS)
+    return TaskInfo(kind=kind, labels=() if kind == "answer" else LABELS)
 
 
 def live_of(kind, ask):
@@ -70,13 +70,17 @@ def batch_of(uids, kind="classify", left=False, more=0):
     """A batch padded to its longest text, or `more`. Positions are counted from each text's first token."""
     texts = [text_of(uid) for uid in uids]
     length = max(len(ids) for ids, _ in texts) + more
-    ids, mask, asked = (torch.zeros(len(uids), length, dtype=torch.int64) for _ in range(3))
+    ids, mask, predicted = (torch.zeros(len(uids), length, dtype=torch.int64) for _ in range(3))
     for row, (tokens, places) in enumerate(texts):
         here = slice(length - len(tokens), length) if left else slice(len(tokens))
-        ids[row, here], mask[row, here], asked[row, here] = torch.from_numpy(tokens), 1, torch.from_numpy(places).long()
+        ids[row, here], mask[row, here], predicted[row, here] = (
+            torch.from_numpy(tokens),
+            1,
+            torch.from_numpy(places).long(),
+        )
     inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
     task, rows = task_of(kind), torch.zeros(len(uids))
-    places = {"asked": asked.bool()} if task.of_places else {}
+    places = {"predicted": predicted.bool()} if task.in_windows else {}
     return Batch(task, torch.tensor(uids), rows, rows.bool(), inputs, **places)
 
 
@@ -93,7 +97,7 @@ def filled(folder, kind="classify", ask=EVERYTHING, uids=UIDS, rows_per_shard=16
 def shown(live: LiveTeacher, uids, kind="classify", left=False, more=0) -> Trace:
     """A head that reads the first place of a batch finds padding there on the left: its logits are of the right."""
     trace = live.answer(batch_of(uids, kind, left, more))
-    return trace if task_of(kind).of_places else replace(trace, logits=live.answer(batch_of(uids, kind)).logits)
+    return trace if task_of(kind).in_windows else replace(trace, logits=live.answer(batch_of(uids, kind)).logits)
 
 
 def assert_same(found: Trace, live: Trace, batch: Batch, tolerance=1e-3, of_logits=1e-6):
@@ -141,15 +145,15 @@ def test_any_order_any_batch_and_any_padding_get_the_answers_of_their_texts(tmp_
 def test_a_place_where_no_answer_can_lie_says_so(tmp_path):
     batch = batch_of(UIDS[:5], "answer", more=3)
     logits = filled(tmp_path, "answer").teacher().answer(batch).logits.unflatten(0, (5, 2))
-    for row, asked in zip(logits, batch.asked, strict=True):
+    for row, asked in zip(logits, batch.predicted, strict=True):
         assert (row[:, ~asked] == NOWHERE).all()
         assert (row[:, asked] > NOWHERE).all()
 
 
 @pytest.mark.parametrize("pool", ["cls", "mean"])
 def test_a_cache_of_one_pool_does_not_serve_another(tmp_path, pool):
-    ask = Ask(Want.LOGITS | Want.POOLED, pooled=(2,), pool=pool)
-    other = Ask(Want.LOGITS | Want.POOLED, pooled=(2,), pool="mean" if pool == "cls" else "cls")
+    ask = Request(Want.LOGITS | Want.POOLED, pooled=(2,), pool=pool)
+    other = Request(Want.LOGITS | Want.POOLED, pooled=(2,), pool="mean" if pool == "cls" else "cls")
     batch = batch_of(UIDS[:9], left=True)
     true = shown(live_of("classify", ask), UIDS[:9], left=True)
     assert_same(filled(tmp_path, ask=ask).teacher().answer(batch), true, batch)
@@ -162,8 +166,8 @@ def test_a_cache_of_one_pool_does_not_serve_another(tmp_path, pool):
 
 
 def test_what_a_larger_ask_lacks_is_asked_and_nothing_is_written_twice(tmp_path):
-    small, large = Ask(), Ask(KEEPABLE, hidden=(1, 3), pooled=(2,))
-    larger = Ask(KEEPABLE, hidden=(1, 2, 3), pooled=(2,))
+    small, large = Request(), Request(KEEPABLE, hidden=(1, 3), pooled=(2,))
+    larger = Request(KEEPABLE, hidden=(1, 2, 3), pooled=(2,))
     for ask in (small, large, larger):
         cache = Cache(tmp_path, PRINTS, ask)
         assert cache.lacks(torch.tensor(UIDS)).all()
@@ -180,12 +184,12 @@ def test_what_a_larger_ask_lacks_is_asked_and_nothing_is_written_twice(tmp_path)
         assert_same(Cache(tmp_path, PRINTS, ask).teacher().answer(batch), live, batch)
         assert_same(cache.teacher(ask).answer(batch), live, batch)
     with pytest.raises(MismatchError, match=r"no answer \(hidden.9\)"):
-        cache.teacher(Ask(KEEPABLE, hidden=(9,))).answer(batch)
+        cache.teacher(Request(KEEPABLE, hidden=(9,))).answer(batch)
 
 
 def test_an_example_is_there_only_if_all_of_it_is(tmp_path):
-    some, ask = UIDS[:10], Ask(KEEPABLE, hidden=(2,))
-    filled(tmp_path, ask=Ask())
+    some, ask = UIDS[:10], Request(KEEPABLE, hidden=(2,))
+    filled(tmp_path, ask=Request())
     cache = filled(tmp_path, ask=ask, uids=some)
     assert cache.uids.tolist() == some
     assert (~cache.lacks(torch.tensor(UIDS[::-1]))).tolist() == [uid in some for uid in UIDS[::-1]]
@@ -204,8 +208,8 @@ def test_an_example_that_was_written_twice_counts_once(tmp_path):
 
 
 def test_a_damaged_shard_of_one_layer_costs_this_layer_only(tmp_path):
-    filled(tmp_path, ask=Ask(), rows_per_shard=100)
-    ask = Ask(KEEPABLE, hidden=(2,))
+    filled(tmp_path, ask=Request(), rows_per_shard=100)
+    ask = Request(KEEPABLE, hidden=(2,))
     filled(tmp_path, ask=ask)
     shard = tmp_path / "answers-00002.safetensors"
     lost = open_ragged(shard).uids.tolist()
@@ -232,8 +236,8 @@ def test_states_of_another_precision_are_asked_again(tmp_path):
 
 
 def test_states_that_float16_cannot_hold_are_refused(tmp_path):
-    live, ask = live_of("classify", EVERYTHING), Ask(KEEPABLE, hidden=(0,))
-    live.ask, live.has = ask, ask.want
+    live, ask = live_of("classify", EVERYTHING), Request(KEEPABLE, hidden=(0,))
+    live.request, live.has = ask, ask.want
     with torch.no_grad():
         live.model.bert.embeddings.LayerNorm.weight.fill_(1e5)
     with pytest.raises(KnobError, match=r"layer 0 exceed 65504.*\n.*float32"):
@@ -268,35 +272,35 @@ def test_texts_cut_into_other_tokens_are_refused_where_it_matters(tmp_path):
     batch.inputs["attention_mask"][1, 0] = 0
     with pytest.raises(MismatchError, match=r"1 of 4 texts have another number of tokens.*\n.*tokenizer"):
         cached.answer(batch)
-    pooled = Cache(tmp_path / "text", PRINTS, Ask(KEEPABLE, pooled=(3,))).teacher()
+    pooled = Cache(tmp_path / "text", PRINTS, Request(KEEPABLE, pooled=(3,))).teacher()
     assert torch.equal(pooled.answer(batch).pooled[3], cached.answer(batch_of(UIDS[:4])).pooled[3])
     for kind in ("tag", "answer"):
-        places = filled(tmp_path / kind, kind, Ask()).teacher()
+        places = filled(tmp_path / kind, kind, Request()).teacher()
         other = batch_of(UIDS[:4], kind)
-        other.asked[2] = ~other.asked[2] | (torch.arange(len(other.asked[2])) == 0)
+        other.predicted[2] = ~other.predicted[2] | (torch.arange(len(other.predicted[2])) == 0)
         with pytest.raises(MismatchError, match="another number of tokens"):
             places.answer(other)
 
 
 def test_what_cannot_be_kept_is_refused_before_anything_is_asked(tmp_path):
-    for want in (Want.ATTENTION, Want.QUERIES, Want.KEYS, Want.VALUES, Want.TOP, Want.DRAWN):
+    for want in (Want.ATTENTION, Want.QUERIES, Want.KEYS, Want.VALUES, Want.TOP, Want.SAMPLED):
         with pytest.raises(MismatchError, match=rf"wants logits, {want}|wants {want}"):
-            Cache(tmp_path, PRINTS, Ask(Want.LOGITS | want, heads=(1,)))
+            Cache(tmp_path, PRINTS, Request(Want.LOGITS | want, heads=(1,)))
     assert not list(tmp_path.iterdir())
-    words = Task(kind="mask-fill", vocabulary=50)
+    words = TaskInfo(kind="mask-fill", vocab_size=50)
     batch = batch_of(UIDS[:2])
     with pytest.raises(MismatchError, match="keeps no words"):
-        Cache(tmp_path, PRINTS).fill(NoTeacher(), [Batch(words, batch.uids, batch.labels, batch.labelled)])
+        Cache(tmp_path, PRINTS).fill(NoTeacher(), [Batch(words, batch.uids, batch.labels, batch.has_label)])
     with pytest.raises(MismatchError, match="0 rows of logits"):
         Cache(tmp_path, PRINTS).fill(NoTeacher(), [batch])
-    for short in (Ask(), Ask(KEEPABLE, hidden=(1,))):
+    for short in (Request(), Request(KEEPABLE, hidden=(1,))):
         with pytest.raises(MismatchError, match="does not show layer 2"):
-            Cache(tmp_path, PRINTS, Ask(KEEPABLE, hidden=(2,))).fill(live_of("classify", short), [batch])
+            Cache(tmp_path, PRINTS, Request(KEEPABLE, hidden=(2,))).fill(live_of("classify", short), [batch])
 
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize(
-    "ask", [Ask(), Ask(KEEPABLE, hidden=(1,)), Ask(KEEPABLE, pooled=(0, 1, 2, 3)), EVERYTHING], ids=str
+    "ask", [Request(), Request(KEEPABLE, hidden=(1,)), Request(KEEPABLE, pooled=(0, 1, 2, 3)), EVERYTHING], ids=str
 )
 def test_the_size_is_known_before(tmp_path, monkeypatch, kind, ask):
     dtype = "float32" if kind == "multilabel" else "float16"
@@ -343,7 +347,7 @@ def poison(shard: Path, name: str) -> None:
 
 
 def test_states_are_read_when_they_are_asked_for_and_only_those(tmp_path):
-    both = Ask(KEEPABLE, hidden=(1, 2))
+    both = Request(KEEPABLE, hidden=(1, 2))
     cache = filled(tmp_path, ask=both, rows_per_shard=100)
     batch = batch_of(UIDS)
     before = cache.teacher().answer(batch)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limbeck.core.errors import MismatchError
-from limbeck.teachers.codec import DrawnCodec, TopArrays, TopCodec
+from limbeck.teachers.codec import SampledCodec, TopArrays, TopCodec
 
 BERT, SMOLLM, QWEN = 30522, 49152, 151936
 SHAPES = "zipf-0.5 zipf-1 zipf-2 zipf-3 zipf-4 zipf-6 flat-1 flat-2 flat-3 equal few almost certain".split()
@@ -195,7 +195,7 @@ def test_drawn_ids_and_their_counts_come_back(draws, vocabulary, seed):
     ids, weights = np.zeros((7, most), np.int64), np.zeros((7, most), np.float32)
     for row, (found, counts) in enumerate(drawn):
         ids[row, : len(found)], weights[row, : len(found)] = found, counts / draws
-    codec = DrawnCodec(draws, vocabulary)
+    codec = SampledCodec(draws, vocabulary)
     many, coded = codec.encode(ids, weights)
     kept_ids, kept_weights = codec.decode(many, coded)
     assert np.array_equal(kept_ids, ids)
@@ -204,16 +204,16 @@ def test_drawn_ids_and_their_counts_come_back(draws, vocabulary, seed):
 
 @pytest.mark.parametrize("vocabulary", [BERT, SMOLLM, QWEN])
 def test_a_drawn_id_takes_three_bytes(vocabulary):
-    assert DrawnCodec(50, vocabulary).width == 3
+    assert SampledCodec(50, vocabulary).width == 3
 
 
 @pytest.mark.parametrize("weights", [[0.5, 0.25], [0.9, 0.1], [0.5, 0.5 + 1e-1]])
 def test_weights_that_are_no_counts_are_refused(weights):
     with pytest.raises(MismatchError, match="4 draws"):
-        DrawnCodec(4, 100).encode(np.array([[3, 4]]), np.array([weights], np.float32))
+        SampledCodec(4, 100).encode(np.array([[3, 4]]), np.array([weights], np.float32))
 
 
 def test_a_drawn_id_outside_the_vocabulary_or_twice_is_refused():
     for ids in ([3, 100], [3, 3], [-1, 3]):
         with pytest.raises(MismatchError, match="distinct"):
-            DrawnCodec(2, 100).encode(np.array([ids]), np.array([[0.5, 0.5]], np.float32))
+            SampledCodec(2, 100).encode(np.array([ids]), np.array([[0.5, 0.5]], np.float32))

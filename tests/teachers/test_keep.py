@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from limbeck.core.errors import MismatchError
+from limbeck.core.forward import forward
 from limbeck.core.progress import Silent
-from limbeck.core.show import show
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Projection, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 from limbeck.data.bucket import Buckets
 from limbeck.data.encode import to_batch
 from limbeck.data.tokens import token_batches, uids_of
-from limbeck.math.truncated import top_of
-from limbeck.objectives import DrawnTargets, Language, Truncated
+from limbeck.functional.truncated import top_of
+from limbeck.objectives import LanguageModeling, SampledTargets, Truncated
 from limbeck.objectives.loss import loss
 from limbeck.recipes.kept import check_kept, fill
 from limbeck.teachers import keep as module
@@ -30,7 +30,7 @@ from tiny_language import make_causal, make_masked, make_words
 WORDS = len(VOCABULARY)
 PRINTS = {"teacher": "t", "tokenizer": "k", "data": "d", "mask": "m"}
 TOP = About(k=6, vocabulary=WORDS, fingerprints=PRINTS)
-DRAWN = TOP.but(kind="drawn", k=20, temperature=2.0)
+SAMPLED = TOP.but(kind="sampled", k=20, temperature=2.0)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def batches(words, size=8, split="train"):
 
 @pytest.mark.parametrize("kind", ["mask-fill", "generate"])
 def test_a_live_teacher_leaks_no_inference_tensors(kind, words):
-    ask = Ask(Want.LOGITS | Want.HIDDEN, hidden=(0, 1, 2))
+    ask = Request(Want.LOGITS | Want.HIDDEN, hidden=(0, 1, 2))
     if kind == "generate":
         tokenizer = make_tokenizer()
         tokenizer.eos_token = "[SEP]"
@@ -71,7 +71,7 @@ def test_a_live_teacher_leaks_no_inference_tensors(kind, words):
     shown = teacher.answer(batch)
     parts = [shown.tokens.features, shown.tokens.weight, shown.tokens.bias, *shown.hidden]
     assert not any(part.is_inference() or part.requires_grad for part in parts)
-    assert torch.allclose(shown.tokens.logits(), model(**batch.inputs).logits[batch.asked][:, :-3], atol=1e-6)
+    assert torch.allclose(shown.tokens.logits(), model(**batch.inputs).logits[batch.predicted][:, :-3], atol=1e-6)
     # They enter a graph, and its gradient does not come back to the teacher.
     leaf = torch.ones((), requires_grad=True)
     (leaf * (shown.tokens.logits().square().sum() + sum(state.square().sum() for state in shown.hidden))).backward()
@@ -87,7 +87,7 @@ def test_the_top_is_that_of_the_dense_logits(network, teacher, words, monkeypatc
     monkeypatch.setattr(module, "chunk_size", lambda vocabulary: size)
     batch = batches(words)[0]
     found = kept_of(teacher.answer(batch).tokens, TOP.but(temperature=temperature), batch)
-    true = top_of(network(**batch.inputs).logits[batch.asked].double(), 6, temperature)
+    true = top_of(network(**batch.inputs).logits[batch.predicted].double(), 6, temperature)
     assert torch.equal(found.ids, true.ids)
     for name in ("log_p", "log_sum", "softened"):
         assert torch.allclose(getattr(found, name).double(), getattr(true, name), atol=1e-5), name
@@ -102,8 +102,8 @@ def test_draws_belong_to_the_question(teacher, words, monkeypatch):
     def drawn(rows, size):
         monkeypatch.setattr(module, "chunk_size", lambda vocabulary: size)
         batch = to_batch(collator([dataset[row] for row in rows]), words.task)
-        found = kept_of(teacher.answer(batch).tokens, DRAWN, batch)
-        counts = batch.asked.sum(1).tolist()
+        found = kept_of(teacher.answer(batch).tokens, SAMPLED, batch)
+        counts = batch.predicted.sum(1).tolist()
         assert found.weights.sum(-1) == pytest.approx(1, abs=1e-6)
         full = torch.zeros(len(found), WORDS).scatter_add_(1, found.ids, found.weights)
         return dict(zip(rows, full.split(counts), strict=True))
@@ -119,22 +119,22 @@ def test_draws_are_from_the_softened_distribution(network, words):
     batch = batches(words)[0]
     features = torch.zeros(1, WORDS)
     features[0, :4] = torch.tensor([4.0, 3.0, 2.0, 1.0])
-    many = Projection(features.expand(int(batch.asked.sum()), -1))
-    found = kept_of(many, DRAWN.but(k=255), batch)
+    many = Projection(features.expand(int(batch.predicted.sum()), -1))
+    found = kept_of(many, SAMPLED.but(k=255), batch)
     share = torch.zeros(WORDS).scatter_add_(0, found.ids.flatten(), found.weights.flatten()) / len(found)
     assert torch.allclose(share, (features[0] / 2).softmax(-1), atol=0.02)
 
 
-@pytest.mark.parametrize("about", [TOP, DRAWN])
+@pytest.mark.parametrize("about", [TOP, SAMPLED])
 def test_answers_to_nothing(about, words):
     batch = batches(words)[0]
-    nothing = replace(batch, asked=torch.zeros_like(batch.asked))
+    nothing = replace(batch, predicted=torch.zeros_like(batch.predicted))
     assert len(kept_of(Projection(torch.empty(0, WORDS)), about, nothing)) == 0
 
 
 def test_a_batch_that_asks_about_nothing_is_kept(tmp_path, teacher, words):
     batch = batches(words)[0]
-    nothing = replace(batch, asked=torch.zeros_like(batch.asked))
+    nothing = replace(batch, predicted=torch.zeros_like(batch.predicted))
     store = Store(tmp_path, TOP, write=True)
     keep(store, teacher, [nothing], lambda done: None)
     assert len(store) == len(batch.uids)
@@ -175,7 +175,7 @@ def test_live_and_cached_losses_and_gradients_agree(tmp_path, teacher, words, fo
     about = TOP.but(temperature=temperature)
     with Store(tmp_path, about, write=True) as store:
         keep(store, teacher, batches(words, size=5), lambda done: None)
-    objective = 0.5 * Language() + 0.5 * Truncated(form=form, k=6, temperature=temperature)
+    objective = 0.5 * LanguageModeling() + 0.5 * Truncated(form=form, k=6, temperature=temperature)
     student = make_masked(layers=1, seed=8)
     train, kept = words.splits["train"], StoreTeacher(open_store(tmp_path))
     # As the trainer orders them, then as a run that resumes inside its second epoch does.
@@ -187,7 +187,7 @@ def test_live_and_cached_losses_and_gradients_agree(tmp_path, teacher, words, fo
         found = {}
         for name, asked in (("live", teacher), ("kept", kept), ("bypassed", Bypassed(teacher, about))):
             student.zero_grad()
-            total, terms = loss(objective, show(student, batch), asked.answer(batch), batch)
+            total, terms = loss(objective, forward(student, batch), asked.answer(batch), batch)
             total.backward()
             slope = torch.cat([parameter.grad.flatten() for parameter in student.parameters()])
             found[name] = total.item(), terms["truncated"].item(), slope
@@ -200,14 +200,16 @@ def test_live_and_cached_losses_and_gradients_agree(tmp_path, teacher, words, fo
 
 
 def test_kept_draws_give_one_loss_in_any_company(tmp_path, teacher, words):
-    with Store(tmp_path, DRAWN, write=True) as store:
+    with Store(tmp_path, SAMPLED, write=True) as store:
         keep(store, teacher, batches(words), lambda done: None)
     student, train = make_masked(layers=1, seed=8), words.splits["train"]
-    kept, objective = StoreTeacher(open_store(tmp_path)), 1.0 * DrawnTargets(temperature=2.0)
+    kept, objective = StoreTeacher(open_store(tmp_path)), 1.0 * SampledTargets(temperature=2.0)
 
     def total(rows):
         batch = to_batch(words.collator([train[row] for row in rows]), words.task)
-        return loss(objective, show(student, batch), kept.answer(batch), batch)[0].item() * int(batch.asked.sum())
+        return loss(objective, forward(student, batch), kept.answer(batch), batch)[0].item() * int(
+            batch.predicted.sum()
+        )
 
     rows = list(range(10))
     assert total(rows) == pytest.approx(sum(total([row]) for row in reversed(rows)), rel=1e-5)
@@ -222,7 +224,7 @@ def test_kept_draws_give_one_loss_in_any_company(tmp_path, teacher, words):
         ({"teacher": "other"}, WORDS, Want.TOP, "made with another teacher"),
         ({"mask": "x", "tokenizer": "y"}, WORDS, Want.TOP, "another tokenizer and another mask"),
         ({}, WORDS + 1, Want.TOP, f"is about {WORDS} words, the student knows {WORDS + 1}"),
-        ({}, WORDS, Want.DRAWN, "keeps the top, but the objective wants drawn"),
+        ({}, WORDS, Want.SAMPLED, "keeps the top, but the objective wants drawn"),
         ({}, WORDS, Want.TOP | Want.HIDDEN, "wants hidden"),
     ],
 )
@@ -236,7 +238,7 @@ def test_a_store_of_something_else_is_refused(tmp_path, prints, vocabulary, want
 
 def test_draws_do_not_serve_the_top(tmp_path):
     with pytest.raises(MismatchError, match=r"keeps draws, but the objective wants top\n.*'drawn'"):
-        check_kept(Store(tmp_path, DRAWN, write=True), PRINTS, WORDS, Want.TOP)
+        check_kept(Store(tmp_path, SAMPLED, write=True), PRINTS, WORDS, Want.TOP)
 
 
 def test_what_fits_is_accepted(tmp_path):
@@ -250,10 +252,10 @@ class Counting(Teacher):
     has = Want.LOGITS
 
     def __init__(self, teacher):
-        self.teacher, self.asked = teacher, []
+        self.teacher, self.predicted = teacher, []
 
     def answer(self, batch):
-        self.asked += batch.uids.tolist()
+        self.predicted += batch.uids.tolist()
         return self.teacher.answer(batch)
 
 
@@ -264,18 +266,18 @@ def test_only_what_is_missing_is_asked(tmp_path, teacher):
     assert len(set(everything)) == len(everything)
     store, counting, shares = Store(tmp_path, TOP, write=True), Counting(teacher), []
     fill(store, counting, make_words(make_tokenizer(), rounds=1), 7, shares.append, Silent())
-    assert sorted(counting.asked) == sorted(everything[: len(train)])
+    assert sorted(counting.predicted) == sorted(everything[: len(train)])
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
 
     shares.clear()
     fill(store, counting, words, 7, shares.append, Silent())
-    assert sorted(counting.asked) == sorted(everything), "each question once"
+    assert sorted(counting.predicted) == sorted(everything), "each question once"
     assert shares[0] > 0.5
     assert shares[-1] == 1.0
 
     fill(store, counting, words, 7, shares.append, Silent())
-    assert len(counting.asked) == len(everything)
+    assert len(counting.predicted) == len(everything)
     assert not open_store(tmp_path).lacks(everything).any()
     fill(store, NoTeacher(), words, 7, shares.append, Silent())  # nothing is missing: nobody is needed
 
@@ -302,7 +304,7 @@ def test_a_damaged_shard_is_told_of_and_asked_again(tmp_path, teacher, words):
     store, counting = open_store(tmp_path, write=True), Counting(teacher)
     fill(store, counting, words, 8, lambda share: None, Listening())
     assert said == [f"{shard} was damaged and is asked again"]
-    assert sorted(counting.asked) == sorted(uids_of(words.splits["train"]).tolist())
+    assert sorted(counting.predicted) == sorted(uids_of(words.splits["train"]).tolist())
 
 
 def test_without_a_teacher_missing_answers_are_refused(tmp_path, teacher, words):

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 import filling
-from filling import ABOUT, DRAWN, drawns, kept, serves_the_truth, tops
+from filling import ABOUT, SAMPLED, drawns, kept, serves_the_truth, tops
 from limbeck.core.errors import KnobError, LimbeckError, MismatchError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch
 from limbeck.core.want import Want
 from limbeck.teachers import shard as shard_module
@@ -53,7 +53,7 @@ def test_answers_come_in_any_order_and_more_than_once(tmp_path):
 
 
 def test_drawn_ids_come_back_as_they_were(tmp_path):
-    with Store(tmp_path, DRAWN, write=True) as store:
+    with Store(tmp_path, SAMPLED, write=True) as store:
         store.add(UIDS[:5], *drawns(UIDS[:5]))
         store.add(UIDS[5:], *drawns(UIDS[5:]))
     store = open_store(tmp_path)
@@ -98,7 +98,7 @@ def test_missing_examples_are_counted(filled):
         ({"k": 9}, r"another k \(8, not 9\)"),
         ({"vocabulary": 501}, "another vocabulary"),
         ({"temperature": 2.0}, "another temperature"),
-        ({"kind": "drawn"}, "another kind"),
+        ({"kind": "sampled"}, "another kind"),
         *(
             ({"fingerprints": {**ABOUT.fingerprints, name: "other"}}, f"another {name}\n.*another folder, or delete")
             for name in ABOUT.fingerprints
@@ -149,7 +149,7 @@ def test_knobs_that_cannot_be_are_refused(tmp_path):
     with pytest.raises(KnobError, match="no top 8"):
         Store(tmp_path, ABOUT.but(vocabulary=7), write=True)
     with pytest.raises(KnobError, match="256 draws"):
-        Store(tmp_path, DRAWN.but(k=256), write=True)
+        Store(tmp_path, SAMPLED.but(k=256), write=True)
     with pytest.raises(KnobError, match="temperature"):
         About(temperature=0.0)
 
@@ -306,8 +306,8 @@ def asking(uids, asked):
     length = 8
     rows = torch.arange(length) < torch.as_tensor(asked)[:, None]
     labels = torch.zeros(len(uids), length, dtype=torch.int64)
-    task = Task(kind="mask-fill", vocabulary=500)
-    return Batch(task=task, uids=torch.as_tensor(uids), labels=labels, labelled=rows, asked=rows)
+    task = TaskInfo(kind="mask-fill", vocab_size=500)
+    return Batch(task=task, uids=torch.as_tensor(uids), labels=labels, has_label=rows, predicted=rows)
 
 
 def test_a_teacher_answers_from_the_store(filled, tmp_path):
@@ -319,10 +319,10 @@ def test_a_teacher_answers_from_the_store(filled, tmp_path):
     assert np.array_equal(trace.top.ids.numpy(), kept(tops(uids)[1])[0])
     with pytest.raises(MismatchError, match=r"1 of 4 examples ask about another number.*\n.*another mask"):
         teacher.answer(asking(uids, filling.counts_of(uids) + np.array([0, 1, 0, 0])))
-    with Store(tmp_path / "drawn", DRAWN, write=True) as store:
+    with Store(tmp_path / "sampled", SAMPLED, write=True) as store:
         store.add(uids, *drawns(uids))
     teacher = StoreTeacher(store)
-    assert teacher.has == teacher.answer(asking(uids, filling.counts_of(uids))).has == Want.DRAWN
+    assert teacher.has == teacher.answer(asking(uids, filling.counts_of(uids))).has == Want.SAMPLED
 
 
 @pytest.fixture(scope="module")

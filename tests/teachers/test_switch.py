@@ -5,18 +5,18 @@ import pytest
 import torch
 
 from limbeck.core.chunk import Chunk
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch, Projection, Trace
 from limbeck.core.want import Want
-from limbeck.math.truncated import top_of
-from limbeck.objectives import Language, Truncated, WordKD
+from limbeck.functional.truncated import top_of
+from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.recipes.multilingual import smoothed_words_and_teacher
 from limbeck.teachers.switch import Owners, Switch, share
 from limbeck.teachers.switch_settings import SwitchSettings
 
 WORDS = 9
-TASK = Task(kind="translate", vocabulary=WORDS)
+TASK = TaskInfo(kind="translate", vocab_size=WORDS)
 THRESHOLD, ADAPTIVE = SwitchSettings(strategy="threshold"), SwitchSettings(strategy="adaptive")
 
 
@@ -58,7 +58,7 @@ def two():
     asked = torch.tensor([[1, 1, 0], [1, 1, 1], [1, 0, 0]], dtype=torch.bool)
     draw = torch.Generator().manual_seed(0)
     labels = torch.randint(0, WORDS, asked.shape, generator=draw)
-    batch = Batch(TASK, torch.tensor([30, 10, 20]), labels, asked.clone(), asked=asked)
+    batch = Batch(TASK, torch.tensor([30, 10, 20]), labels, asked.clone(), predicted=asked)
     logits = torch.randn(6, WORDS, generator=draw, dtype=torch.float64)
     owners = Owners.of(("en-de", "de-en"), np.array([10, 20, 30, 30]), np.array([1, 0, 0, 1]))
     return batch, logits, owners
@@ -85,11 +85,11 @@ def test_the_only_direction_of_a_run_goes_by_bleu(two):
     owners = Owners.of(("",), np.array([10, 20, 30]), np.zeros(3, np.int64))
     switch = Switch(Kept(logits, 4), owners, {"": 50.0}, THRESHOLD)
     switch.heed({"bleu": 51.0, "chrf": 1.0})
-    assert torch.equal(switch.answer(batch).top.ids[:, 0], batch.labels[batch.asked])
+    assert torch.equal(switch.answer(batch).top.ids[:, 0], batch.labels[batch.predicted])
 
 
 def loss(objective, trace, batch, student):
-    labels = batch.labels[batch.asked]
+    labels = batch.labels[batch.predicted]
     chunk = Chunk(student, labels, torch.ones_like(labels, dtype=torch.bool), trace, slice(0, len(labels)))
     return sum(weight * part.each(chunk) for weight, part in objective.weighted)
 
@@ -107,9 +107,9 @@ def test_with_every_word_kept_it_is_word_level_distillation(two):
 def test_the_recipe_without_its_teacher_is_smoothed_cross_entropy(two):
     batch, logits, owners = two
     student = torch.randn(6, WORDS, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    labels = batch.labels[batch.asked]
+    labels = batch.labels[batch.predicted]
     kept = Kept(logits, 4)
-    alone = 1.0 * Language(smoothing=0.1) + 0.0 * Truncated()
+    alone = 1.0 * LanguageModeling(smoothing=0.1) + 0.0 * Truncated()
     smoothed = torch.nn.functional.cross_entropy(student, labels, reduction="none", label_smoothing=0.1)
     torch.testing.assert_close(loss(alone, kept.answer(batch), batch, student), smoothed)
     switch = Switch(kept, owners, {"en-de": 0.0, "de-en": 0.0}, THRESHOLD)

@@ -37,13 +37,13 @@ class Upper(Translator):
     name = "test"
 
     def __init__(self, good=10**9, error=None):
-        self.asked, self.good = [], good
+        self.predicted, self.good = [], good
         self.error = error or RuntimeError("out of memory")
 
     def translate(self, sources, beam=1, nbest=1):
-        if len(self.asked) == self.good:
+        if len(self.predicted) == self.good:
             raise self.error
-        self.asked.append(list(sources))
+        self.predicted.append(list(sources))
         return [
             [Hypothesis(s.upper(), -len(s) / 3), Hypothesis(s.title(), math.nan, cut=True)][:nbest] for s in sources
         ]
@@ -68,10 +68,10 @@ def test_every_source_is_asked_once_longest_first_and_served_again(tmp_path):
     twice, uids = [*SOURCES, *SOURCES[:20]], np.concatenate([UIDS, UIDS[:20]])
     teacher = Upper()
     kept, shares = complete(tmp_path / "t", teacher, twice, uids)
-    asked = [source for portion in teacher.asked for source in portion]
+    asked = [source for portion in teacher.predicted for source in portion]
     assert sorted(asked) == sorted(SOURCES)
     assert [len(source) for source in asked] == sorted(map(len, SOURCES), reverse=True)
-    assert {len(portion) for portion in teacher.asked[:-1]} == {8}
+    assert {len(portion) for portion in teacher.predicted[:-1]} == {8}
     assert shares[0] == 0.0
     assert shares[-1] == 1.0
     assert shares == sorted(shares)
@@ -154,7 +154,7 @@ def test_a_damaged_shard_is_set_aside_and_its_sources_are_asked_again(tmp_path, 
     assert kept.lacks(UIDS).sum() == lost
     teacher = Upper()
     kept, _ = complete(tmp_path, teacher)
-    assert sum(map(len, teacher.asked)) == lost
+    assert sum(map(len, teacher.predicted)) == lost
     assert serves_the_truth(kept)
     assert Translations(tmp_path, ABOUT).damaged == []
 
@@ -169,7 +169,7 @@ def test_a_teacher_that_breaks_off_leaves_what_it_wrote(tmp_path, error):
     assert len(Translations(tmp_path, ABOUT)) == 24
     teacher = Upper()
     kept, shares = complete(tmp_path, teacher)
-    assert sum(map(len, teacher.asked)) == len(SOURCES) - 24
+    assert sum(map(len, teacher.predicted)) == len(SOURCES) - 24
     assert shares[0] > 0.3
     assert serves_the_truth(kept)
 
@@ -228,7 +228,7 @@ def test_a_kill_loses_at_most_the_portion_in_hand(tmp_path):
     assert len(kept) == 2 * shards < len(SOURCES)
     teacher = Upper()
     kept, _ = complete(tmp_path / "t", teacher)
-    assert sum(map(len, teacher.asked)) == len(SOURCES) - 2 * shards
+    assert sum(map(len, teacher.predicted)) == len(SOURCES) - 2 * shards
     assert serves_the_truth(kept)
 
 

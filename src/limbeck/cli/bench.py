@@ -11,18 +11,18 @@ import typer
 from limbeck.cli.flags import with_knobs
 from limbeck.core.errors import DataError
 from limbeck.core.knob import Settings, knob
-from limbeck.core.task import OF_SEQUENCES, Kind
-from limbeck.data.pair_settings import PairSettings
-from limbeck.data.place_settings import PlaceSettings
+from limbeck.core.task import SEQ2SEQ_KINDS, Kind
+from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
+from limbeck.data.window_settings import WindowSettings
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes.run import undot
 
 
 class BenchKnobs(Settings):
     data: DataSettings = knob(DataSettings(), "the texts to time the models on")
-    places: PlaceSettings = knob(PlaceSettings(), "words and answers in texts, for --task tag and answer")
-    pairs: PairSettings = knob(PairSettings(), "sources and targets, for --task translate")
+    windows: WindowSettings = knob(WindowSettings(), "words and answers in texts, for --task tag and answer")
+    parallel: ParallelSettings = knob(ParallelSettings(), "sources and targets, for --task translate")
     beam: int = knob(5, "of translators: hypotheses kept open; 1 is greedy", at_least=1, short="--beam")
     measure: MeasureSettings = knob(MeasureSettings(), "how they are timed")
 
@@ -61,7 +61,7 @@ def bench(
             settings.measure,
             kind=kind,
             max_length=settings.data.max_length,
-            beam=settings.beam if kind in OF_SEQUENCES else 0,
+            beam=settings.beam if kind in SEQ2SEQ_KINDS else 0,
             watcher=watcher,
             command=command_line(),
         )
@@ -79,11 +79,11 @@ def _texts(settings: BenchKnobs, kind: Kind) -> list[tuple[str, str]]:
     from limbeck.data.single import load_texts
 
     if settings.data.train and kind == "translate":
-        return load_sources(settings.data, settings.pairs)
+        return load_sources(settings.data, settings.parallel)
     if not settings.data.train or not (kind == "tag" or kind == "answer"):
         return load_texts(settings.data)
     try:
-        return load_place_texts(settings.data, settings.places, kind)
+        return load_place_texts(settings.data, settings.windows, kind)
     except DataError:
         if settings.data.task == "auto":
             with suppress(DataError):

@@ -48,7 +48,7 @@ def show_info(console: Any, folder: str, found: Any) -> None:
     from rich.table import Table
 
     about = found.about
-    what = f"{about.k} draws" if about.kind == "drawn" else f"the {about.k} most probable"
+    what = f"{about.k} draws" if about.kind == "sampled" else f"the {about.k} most probable"
     rows = {
         "folder": folder,
         "answers": f"{found.tokens:,} tokens of {found.examples:,} blocks",

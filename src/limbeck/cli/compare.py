@@ -21,7 +21,7 @@ def compare(
     limbeck compare --teacher DIR --data train.tsv --recipes finetune,hinton --seeds 5 --out runs/compare
 
     Every student is also trained without a teacher, unless a column is that already. What differs between columns
-    stands in a run file, in a table each.NAME with a recipe and tables like each.NAME.student with
+    stands in a run file, in a table columns.NAME with a recipe and tables like columns.NAME.student with
     knobs; --print shows one. In brackets: the default.
     """
     run = CompareRun(**gather(run_file, knobs or {}, resume))

@@ -70,11 +70,11 @@ def gather(run_file: str | None, knobs: dict[str, Any], resume: bool) -> dict[st
 
 def printable(run: Run) -> Run:
     """The recipe spelled out, as far as it is known before the data is read."""
-    from limbeck.core.task import Task
+    from limbeck.core.task import TaskInfo
     from limbeck.recipes.run import complete
 
     kind = "classify" if run.data.task == "auto" else run.data.task
-    return complete(run, Task(kind=kind))
+    return complete(run, TaskInfo(kind=kind))
 
 
 def command_line() -> str:

@@ -9,21 +9,21 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.core.knob import Settings, knob
-from limbeck.core.task import OF_TOKENS
-from limbeck.data.language import MaskSettings, TextSettings
-from limbeck.data.pair_settings import PairSettings
-from limbeck.data.place_settings import PlaceSettings
+from limbeck.core.task import LANGUAGE_KINDS
+from limbeck.data.language import BlockSettings, MaskSettings
+from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
+from limbeck.data.window_settings import WindowSettings
 from limbeck.recipes.run import undot
 from limbeck.teachers.translate_settings import TranslateSettings
 
 
 class EvalKnobs(Settings):
     data: DataSettings = knob(DataSettings(), "the texts")
-    places: PlaceSettings = knob(PlaceSettings(), "words and answers in texts, for --task tag and answer")
-    text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
+    windows: WindowSettings = knob(WindowSettings(), "words and answers in texts, for --task tag and answer")
+    blocks: BlockSettings = knob(BlockSettings(), "running text, for --task mask-fill and generate")
     mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
-    pairs: PairSettings = knob(PairSettings(), "sources and targets, for --task translate")
+    parallel: ParallelSettings = knob(ParallelSettings(), "sources and targets, for --task translate")
     translate: TranslateSettings = knob(TranslateSettings(), "how models are tested, for --task translate")
 
 
@@ -62,12 +62,12 @@ def evaluate(
 
     how: dict[str, Any] = {"teacher": teacher, "trust_remote_code": trust_remote_code, "command": command_line()}
     with watching() as watcher:
-        if chosen.data.task in OF_TOKENS:
-            record = evaluate_words(model, chosen.data, chosen.text, chosen.mask, watcher=watcher, **how)
+        if chosen.data.task in LANGUAGE_KINDS:
+            record = evaluate_words(model, chosen.data, chosen.blocks, chosen.mask, watcher=watcher, **how)
         elif translators([model], chosen.data.task, trust_remote_code):
-            record = evaluate_pairs(model, chosen.data, chosen.pairs, chosen.translate, watcher=watcher, **how)
+            record = evaluate_pairs(model, chosen.data, chosen.parallel, chosen.translate, watcher=watcher, **how)
         else:
-            record = run_evaluate(model, chosen.data, places=chosen.places, watcher=watcher, **how)
+            record = run_evaluate(model, chosen.data, windows=chosen.windows, watcher=watcher, **how)
     console = Console()
     console.print(terminal_table(record))
     show_quality(console, record)

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from limbeck.core.card import METHODS
 from limbeck.core.knob import Settings
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Stage
 
@@ -71,7 +71,7 @@ def _flags(schema: type[Settings], objectives: bool) -> Iterator[tuple[str, tupl
 
 def _stage_names() -> list[str]:
     """Of all recipes, each once."""
-    stages = [plan.stages(Task(kind=plan.serves[0], labels=("0", "1"))) for plan in RECIPES.values()]
+    stages = [plan.stages(TaskInfo(kind=plan.serves[0], labels=("0", "1"))) for plan in RECIPES.values()]
     return list(dict.fromkeys(name for found in stages for name in found))
 
 

@@ -11,10 +11,10 @@ from rich.table import Column, Table
 
 from limbeck.core.card import METHODS, Card
 from limbeck.core.errors import KnobError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
-from limbeck.train.schedule import Schedule
+from limbeck.training.schedule import Schedule
 
 Name = Annotated[str | None, typer.Argument(help="a recipe or an objective, to be shown whole")]
 
@@ -52,7 +52,7 @@ def _list(console: Console) -> None:
 def _show_recipe(console: Console, plan: Recipe) -> None:
     console.print(f"[bold]recipe {plan.name}[/bold]: {escape(plan.summary)}")
     console.print(escape(plan.text), "", highlight=False)
-    task = Task(kind=plan.serves[0], labels=("0", "1"))
+    task = TaskInfo(kind=plan.serves[0], labels=("0", "1"))
     table = Table("stage", "objective", "epochs", box=None, pad_edge=False, header_style="dim")
     for name, stage in plan.stages(task).items():
         epochs = f"{stage.epochs:g}" if stage.epochs else "as main"

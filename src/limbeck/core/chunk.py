@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from limbeck.core.top import Drawn, Top
+from limbeck.core.topk import Sampled, Top
 from limbeck.core.trace import Trace
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _ASKED = ("logits", 1.0)
 class Chunk:
     logits: Tensor  # [n, vocabulary] the student's
     labels: Tensor  # [n] token ids; anything where not labelled
-    labelled: Tensor  # [n] bool
+    has_label: Tensor  # [n] bool
     teacher: Trace  # of the whole batch
     tokens: slice  # which of its asked tokens these are
     _made: dict[tuple[str, float], Tensor] = field(default_factory=dict)
@@ -46,8 +46,8 @@ class Chunk:
         return self.teacher.top.rows(self.tokens) if len(self.teacher.top) else self.teacher.top
 
     @property
-    def drawn(self) -> Drawn:
-        return self.teacher.drawn.rows(self.tokens) if len(self.teacher.drawn) else self.teacher.drawn
+    def sampled(self) -> Sampled:
+        return self.teacher.sampled.rows(self.tokens) if len(self.teacher.sampled) else self.teacher.sampled
 
     def _asked(self) -> Tensor:
         """The teacher's logits, not kept unless a term has asked for them: its log-probabilities are as large."""

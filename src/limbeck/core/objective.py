@@ -17,14 +17,14 @@ from pydantic import SerializeAsAny
 from limbeck.core.chunk import Chunk
 from limbeck.core.knob import Settings
 from limbeck.core.record import Shape
-from limbeck.core.task import OF_SEQUENCES, OF_TEXTS, OF_TOKENS, Kind, Task
+from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import NOTHING, ONLY_LOGITS, Ask, Want
+from limbeck.core.want import NOTHING, ONLY_LOGITS, Request, Want
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Rows = Literal["labelled", "counted", "present", "examples"]  # in a task about tokens the last two: no padding; texts
+Rows = Literal["has_label", "in_loss", "present", "examples"]  # in a task about tokens the last two: no padding; texts
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,18 @@ Terms = dict[str, Mean]
 class Objective(Settings):
     """One term, or, by `+` and `*`, a Blend of several."""
 
-    rows: ClassVar[Rows] = "counted"  # which rows the mean is over
+    rows: ClassVar[Rows] = "in_loss"  # which rows the mean is over
     wants: ClassVar[Want] = Want.NOTHING  # of the teacher
     answers: ClassVar[bool] = True  # it trains what the model answers, so that answers tell how far it has come
-    serves: ClassVar[tuple[Kind, ...]] = OF_TEXTS
+    serves: ClassVar[tuple[Kind, ...]] = TEXT_KINDS
     remedy: ClassVar[str] = ""  # said when the task is not one it serves
 
     @abstractmethod
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms: ...
 
-    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+    def requests(self, student: Shape, teacher: Shape) -> tuple[Request, Request]:
         """What it looks at in a student and a teacher of these shapes, or a MismatchError that says what to change."""
-        return Ask(), Ask(self.wants)
+        return Request(), Request(self.wants)
 
     def bridges(self, student: Shape, teacher: Shape) -> dict[str, tuple[int, int]]:
         """Linear maps to be learned beside the student: name → width of the student, width of the teacher."""
@@ -82,7 +82,7 @@ class Objective(Settings):
 class TokenObjective(Objective):
     """A term over tokens. It sees the student's logits a chunk of tokens at a time, so that all never exist at once."""
 
-    serves: ClassVar[tuple[Kind, ...]] = (*OF_TOKENS, *OF_SEQUENCES)
+    serves: ClassVar[tuple[Kind, ...]] = (*LANGUAGE_KINDS, *SEQ2SEQ_KINDS)
     remedy: ClassVar[str] = "it speaks of words; for texts with labels use 'hinton' or 'logits'"
     name: ClassVar[str]  # of the term, as logs and curves show it
 
@@ -92,12 +92,12 @@ class TokenObjective(Objective):
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
         """The same at once, with every logit in memory: what the chunked loss must equal."""
-        asked = batch.counted
-        labelled = batch.labelled[asked]
-        chunk = Chunk(student.tokens.logits(), batch.labels[asked], labelled, teacher, slice(None))
+        predicted = batch.in_loss
+        has_label = batch.has_label[predicted]
+        chunk = Chunk(student.tokens.logits(), batch.labels[predicted], has_label, teacher, slice(None))
         values = self.each(chunk)
-        kept = values[labelled] if self.rows == "labelled" else values
-        return {self.name: Mean(kept.sum(), labelled.sum() if self.rows == "labelled" else asked.sum())}
+        kept = values[has_label] if self.rows == "has_label" else values
+        return {self.name: Mean(kept.sum(), has_label.sum() if self.rows == "has_label" else predicted.sum())}
 
 
 class Blend(Objective):
@@ -125,12 +125,12 @@ def wants(objective: Objective) -> Want:
     return needed
 
 
-def asks(objective: Objective, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+def requests(objective: Objective, student: Shape, teacher: Shape) -> tuple[Request, Request]:
     """What the terms with weight look at, all together, in student and teacher."""
     of_student, of_teacher = ONLY_LOGITS, NOTHING
     for weight, part in objective.weighted:
         if weight:
-            first, second = part.asks(student, teacher)
+            first, second = part.requests(student, teacher)
             of_student, of_teacher = of_student | first, of_teacher | second
     return of_student, of_teacher
 
@@ -141,5 +141,5 @@ def bridges(objective: Objective, student: Shape, teacher: Shape) -> dict[str, t
     return {name: widths for found in needed for name, widths in found.items()}
 
 
-def misfits(objective: Objective, task: Task) -> list[Objective]:
+def misfits(objective: Objective, task: TaskInfo) -> list[Objective]:
     return [part for _, part in objective.weighted if task.kind not in part.serves]

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from limbeck.core.errors import DataError
 from limbeck.core.files import write_text
 from limbeck.core.knob import Settings
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 
 SCHEMA = 1
 
@@ -190,7 +190,7 @@ class Record(Settings):
     seeds: list[int]
     knobs: dict[str, Any]  # the complete run file
     fingerprints: dict[str, str]  # teacher, tokenizer, data, cache, …
-    task: Task
+    task: TaskInfo
     metric: str  # the primary one
     data: DataCard
     arms: list[Arm]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import ModelError
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -44,12 +44,12 @@ class Heads:
 
 @dataclass(frozen=True)
 class _Recording:
-    ask: Ask
+    request: Request
     seen: list[Heads]
 
     @property
     def scoring(self) -> bool:
-        return Want.ATTENTION in self.ask.want
+        return Want.ATTENTION in self.request.want
 
 
 # A new thread starts without one, so a model in another thread is not recorded.
@@ -82,7 +82,7 @@ def uninstall(model: PreTrainedModel) -> PreTrainedModel:
 
 
 @contextmanager
-def tapped(ask: Ask, seen: list[Heads]) -> Iterator[None]:
+def tapped(ask: Request, seen: list[Heads]) -> Iterator[None]:
     """Within it, each layer that runs appends to `seen`, in the order of the layers. Asked for no heads, it is idle."""
     before = _RECORDING.set(_Recording(ask, seen) if ask.heads else None)
     try:
@@ -134,7 +134,7 @@ def _attention(
     if recording is not None:
         if beyond := [name for name in _BEYOND if kwargs.get(name) is not None]:
             raise ModelError(f"its scores are changed by {', '.join(beyond)}", _REFUSED)
-        asked = len(recording.seen) + 1 in recording.ask.heads
+        asked = len(recording.seen) + 1 in recording.request.heads
         if asked and recording.scoring:
             return _scored(recording, module, query, key, value, attention_mask, scaling, dropout)
         _record(recording, asked, query, key, value)
@@ -171,7 +171,7 @@ def _record(
     recording: _Recording, asked: bool, query: Tensor, key: Tensor, value: Tensor, scores: Tensor | None = None
 ) -> None:
     nothing = query.new_empty(0)
-    want = recording.ask.want if asked else Want.NOTHING
+    want = recording.request.want if asked else Want.NOTHING
     recording.seen.append(
         Heads(
             query if Want.QUERIES in want else nothing,
@@ -213,7 +213,11 @@ def _compare(model: PreTrainedModel) -> str:
     wanted = _states(model)
     model.set_attn_implementation(NAME)
     layers = tuple(range(1, model.config.num_hidden_layers + 1))
-    for ask in (Ask(Want.ATTENTION, heads=layers), Ask(Want.VALUES, heads=layers), Ask(Want.ATTENTION, heads=(1,))):
+    for ask in (
+        Request(Want.ATTENTION, heads=layers),
+        Request(Want.VALUES, heads=layers),
+        Request(Want.ATTENTION, heads=(1,)),
+    ):
         seen: list[Heads] = []
         recorded = _RECORDING.set(_Recording(ask, seen))
         try:

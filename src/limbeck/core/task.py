@@ -2,46 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import model_validator
 
 from limbeck.core.knob import Settings
 
 Kind = Literal["classify", "multilabel", "regress", "mask-fill", "generate", "tag", "answer", "translate"]
-TokenKind = Literal["mask-fill", "generate"]
-PlaceKind = Literal["tag", "answer"]
-SequenceKind = Literal["translate"]
-OF_TEXTS: tuple[Kind, ...] = ("classify", "multilabel", "regress")
-OF_TOKENS: tuple[TokenKind, ...] = ("mask-fill", "generate")  # a row is a token, an answer a distribution over words
-OF_SEQUENCES: tuple[SequenceKind, ...] = ("translate",)  # the same, and the tokens together are a text that is written
+LanguageKind = Literal["mask-fill", "generate"]
+WindowKind = Literal["tag", "answer"]
+Seq2SeqKind = Literal["translate"]
+TEXT_KINDS: tuple[Kind, ...] = ("classify", "multilabel", "regress")
+LANGUAGE_KINDS: tuple[LanguageKind, ...] = (
+    "mask-fill",
+    "generate",
+)  # a row is a token, an answer a distribution over words
+SEQ2SEQ_KINDS: tuple[Seq2SeqKind, ...] = ("translate",)  # the same, and the tokens together are a text that is written
 # A row is a word whose tag is asked for, or one end of an answer, which is a place in the text.
-OF_PLACES: tuple[PlaceKind, ...] = ("tag", "answer")
+WINDOW_KINDS: tuple[WindowKind, ...] = ("tag", "answer")
 ENDS = ("start", "end")  # the two rows of a question, and the outputs of a model that answers
-OF_ENCODERS: tuple[Kind, ...] = (*OF_TEXTS, *OF_PLACES, "mask-fill")  # what sees the whole text
+ENCODER_KINDS: tuple[Kind, ...] = (*TEXT_KINDS, *WINDOW_KINDS, "mask-fill")  # what sees the whole text
 
 
-class Task(Settings):
+_METRICS: dict[str, str] = {
+    "classify": "accuracy",
+    "multilabel": "f1_micro",
+    "regress": "pearson",
+    "tag": "f1",
+    "answer": "f1",
+    "mask-fill": "perplexity",
+    "generate": "perplexity",
+    "translate": "bleu",
+}
+
+
+class TaskInfo(Settings):
     kind: Kind
     labels: tuple[str, ...] = ()
-    vocabulary: int = 0  # words to choose from, in a task about tokens
-    watched: str = ""  # the metric that counts, where it is not the task's first
+    vocab_size: int = 0  # of a task over a vocabulary
+    metric: str = ""  # what chooses the checkpoint and leads the report; by default the first of its kind
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_metric(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return {**values, "metric": values.get("metric") or _METRICS[values["kind"]]} if "kind" in values else values
 
     @property
-    def of_tokens(self) -> bool:
+    def over_vocabulary(self) -> bool:
         """A row is a token: of running text, or of a text that is written."""
-        return self.kind in OF_TOKENS or self.of_sequences
+        return self.kind in LANGUAGE_KINDS or self.is_seq2seq
 
     @property
-    def of_sequences(self) -> bool:
-        return self.kind in OF_SEQUENCES
+    def is_seq2seq(self) -> bool:
+        return self.kind in SEQ2SEQ_KINDS
 
     @property
-    def of_places(self) -> bool:
-        return self.kind in OF_PLACES
+    def in_windows(self) -> bool:
+        return self.kind in WINDOW_KINDS
 
     @property
     def outputs(self) -> int:
-        if self.of_tokens:
-            return self.vocabulary
+        if self.over_vocabulary:
+            return self.vocab_size
         if self.kind == "answer":
             return len(ENDS)
         return 1 if self.kind == "regress" else len(self.labels)
@@ -57,23 +79,15 @@ class Task(Settings):
         return names.get(self.kind, "")
 
     @property
-    def metric(self) -> str:
-        """The one figure that early stopping watches and the report leads with."""
-        if self.watched:
-            return self.watched
-        names = {"classify": "accuracy", "multilabel": "f1_micro", "regress": "pearson", "translate": "bleu"}
-        return names.get(self.kind, "f1" if self.of_places else "perplexity")
-
-    @property
     def higher_is_better(self) -> bool:
-        return self.of_sequences or not self.of_tokens
+        return self.is_seq2seq or not self.over_vocabulary
 
     def __str__(self) -> str:
-        if self.of_sequences:
-            return f"texts written from texts, in {self.vocabulary:,} tokens"
-        if self.of_tokens:
+        if self.is_seq2seq:
+            return f"texts written from texts, in {self.vocab_size:,} tokens"
+        if self.over_vocabulary:
             what = "words under a mask" if self.kind == "mask-fill" else "the next word"
-            return f"{what}, {self.vocabulary:,} to choose from"
+            return f"{what}, {self.vocab_size:,} to choose from"
         if self.kind in ("regress", "answer"):
             return "regression" if self.kind == "regress" else "questions answered by a part of a text"
         what = {"classify": "classes", "tag": "tags of words"}.get(self.kind, "labels, any number per text")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from limbeck.core.task import Task
-from limbeck.core.top import Drawn, Top
+from limbeck.core.task import TaskInfo
+from limbeck.core.topk import Sampled, Top
 from limbeck.core.want import Want
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Trace:
     bridges: Mapping[str, nn.Module] = field(default_factory=dict)  # of a student: learned ways to the teacher's width
     tokens: Projection = field(default_factory=Projection)  # of the asked tokens
     top: Top = field(default_factory=Top)  # of the asked tokens
-    drawn: Drawn = field(default_factory=Drawn)  # of the asked tokens
+    sampled: Sampled = field(default_factory=Sampled)  # of the asked tokens
 
     @property
     def layers(self) -> int:
@@ -88,7 +88,7 @@ class Trace:
             (self.keys, Want.KEYS),
             (self.values, Want.VALUES),
             (self.top.ids.numel(), Want.TOP),
-            (self.drawn.ids.numel(), Want.DRAWN),
+            (self.sampled.ids.numel(), Want.SAMPLED),
         ):
             if part:
                 shown |= want
@@ -103,22 +103,31 @@ class Batch:
     [batch, length]. In `tag` it is a word's first token, one row for each place that `asked` marks. In `answer` a text
     has two rows, where the answer starts and where it ends, and `asked` marks the places it may lie in."""
 
-    task: Task
+    task: TaskInfo
     uids: Tensor  # [batch] int64
     labels: Tensor  # class ids, 0/1 per label, numbers, or token ids; anything where not labelled
-    labelled: Tensor  # bool: the row has a label
+    has_label: Tensor  # bool: the row has a label
     inputs: Mapping[str, Tensor] = field(default_factory=dict)  # what the model's forward takes
-    asked: Tensor = field(default_factory=_nothing)  # bool: the rows both models speak of; empty for all
-    follows: Tensor = field(default_factory=_nothing)  # [batch] 0 where the second sentence follows the first, else 1
+    predicted: Tensor = field(default_factory=_nothing)  # bool: the rows both models speak of; empty for all
+    next_sentence_label: Tensor = field(
+        default_factory=_nothing
+    )  # [batch] 0 where the second sentence follows the first, else 1
 
     @property
-    def counted(self) -> Tensor:
+    def in_loss(self) -> Tensor:
         """bool: the rows a soft term speaks of. Of texts and places, every one; of tokens, those asked about."""
         import torch
 
-        return self.asked if self.task.of_tokens and self.asked.numel() else torch.ones_like(self.labelled)
+        return (
+            self.predicted if self.task.over_vocabulary and self.predicted.numel() else torch.ones_like(self.has_label)
+        )
 
     def to(self, device: torch.device) -> Batch:
         """The same, with what models read, and which of their answers are asked, on `device`."""
         inputs = {name: tensor.to(device) for name, tensor in self.inputs.items()}
-        return replace(self, inputs=inputs, asked=self.asked.to(device), follows=self.follows.to(device))
+        return replace(
+            self,
+            inputs=inputs,
+            predicted=self.predicted.to(device),
+            next_sentence_label=self.next_sentence_label.to(device),
+        )

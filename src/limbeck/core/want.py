@@ -15,7 +15,7 @@ class Want(Flag):
     NOTHING = 0
     LOGITS = auto()
     TOP = auto()
-    DRAWN = auto()
+    SAMPLED = auto()
     HIDDEN = auto()  # every token's state after a layer
     POOLED = auto()  # one state for the whole text
     ATTENTION = auto()  # scores before the softmax
@@ -29,11 +29,11 @@ class Want(Flag):
 
 # What is said of the whole text, not per token: it does not depend on how the text was cut into tokens.
 PER_TEXT = Want.LOGITS | Want.POOLED
-OF_HEADS = Want.ATTENTION | Want.QUERIES | Want.KEYS | Want.VALUES
+ATTENTION_PARTS = Want.ATTENTION | Want.QUERIES | Want.KEYS | Want.VALUES
 
 
 @dataclass(frozen=True)
-class Ask:
+class Request:
     """Exactly what is asked of one model. Layers are counted from 1, and 0 is the embeddings."""
 
     want: Want = Want.LOGITS
@@ -42,12 +42,12 @@ class Ask:
     heads: tuple[int, ...] = ()  # layers whose ATTENTION, QUERIES, KEYS or VALUES are asked
     pool: Pool = "cls"  # what stands for a text: the state of its first token, or the mean over its tokens
 
-    def __or__(self, other: Ask) -> Ask:
+    def __or__(self, other: Request) -> Request:
         if self.pooled and other.pooled and self.pool != other.pool:
             raise MismatchError(
                 "two terms let different things stand for a text (cls and mean)", "give both the same knob 'pool'"
             )
-        return Ask(
+        return Request(
             self.want | other.want,
             tuple(sorted({*self.hidden, *other.hidden})),
             tuple(sorted({*self.pooled, *other.pooled})),
@@ -56,4 +56,4 @@ class Ask:
         )
 
 
-ONLY_LOGITS, NOTHING = Ask(), Ask(Want.NOTHING)
+ONLY_LOGITS, NOTHING = Request(), Request(Want.NOTHING)

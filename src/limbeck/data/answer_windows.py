@@ -63,10 +63,10 @@ def answer_windows(
                 where = np.array(found["offset_mapping"][window], dtype=np.int32)
                 first, last = int(where[inside][0, 0]), int(where[inside][-1, 1])
                 name = [f"{twins[start + item]} {first} {last} {nullable:d}", asked[item], question.context]
-                labels, labelled = _ends(question, inside, where, edges, nullable)
+                labels, has_label = _ends(question, inside, where, edges, nullable)
                 inside[0] |= nullable
                 uid = hashed("answer", name, question.where)
-                made.append(Window(start + item, uid, reads(found, window), inside, labels, labelled, where))
+                made.append(Window(start + item, uid, reads(found, window), inside, labels, has_label, where))
     return made, cut
 
 

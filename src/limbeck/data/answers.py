@@ -10,8 +10,8 @@ from typing import Any
 
 from limbeck.core.errors import DataError
 from limbeck.data.columns import NO_LABELS
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.table import NUMBER, Table
+from limbeck.data.window_settings import WindowSettings
 
 _ROLES = {
     "question": ("question", "query"),
@@ -52,7 +52,7 @@ class Question:
         return (self.context,)
 
     @property
-    def labelled(self) -> bool:
+    def has_label(self) -> bool:
         return self.answered
 
     @property
@@ -61,7 +61,7 @@ class Question:
 
 
 def questions_of(
-    table: Table, places: PlaceSettings
+    table: Table, places: WindowSettings
 ) -> tuple[list[Question], Counter[str], dict[str, str], Counter[str]]:
     """The questions of a table, rows that are dropped by reason, the columns they come from, and what to mention."""
     roles = {role: _column(table, getattr(places, f"{role}_column", ""), names) for role, names in _ROLES.items()}
@@ -69,7 +69,7 @@ def questions_of(
         if not roles[role]:
             raise DataError(
                 f"{table.source}: no column is known as the {role}; its columns: {', '.join(table.columns)}",
-                f"name it with --places.{role}-column",
+                f"name it with --windows.{role}-column",
             )
     questions: list[Question] = []
     dropped = Counter({"blank line": table.blank} if table.blank else {})
@@ -95,7 +95,7 @@ def _column(table: Table, asked: str, known: Sequence[str]) -> str:
     if asked and asked not in table.columns:
         raise DataError(
             f"{table.source} has no column '{asked}'; its columns: {', '.join(table.columns)}",
-            "name columns with --places.question-column, --places.context-column and --places.answer-column",
+            "name columns with --windows.question-column, --windows.context-column and --windows.answer-column",
         )
     plain = {name.strip().casefold(): name for name in table.columns}
     return asked or next((plain[name] for name in known if name in plain), "")
@@ -107,7 +107,7 @@ def _text(value: Any, column: str, where: str) -> str:
     if not isinstance(value, str):
         raise DataError(
             f"{where}: column '{column}' holds {type(value).__name__} {str(value)[:40]!r}, not text",
-            "choose columns with --places.question-column and --places.context-column",
+            "choose columns with --windows.question-column and --windows.context-column",
         )
     return value
 

@@ -22,7 +22,9 @@ class Blocks:
     inside: np.ndarray = field(default_factory=_nothing)  # [tokens] bool: goes on with the word of the token before
     learnt: np.ndarray = field(default_factory=_nothing)  # [tokens] bool: to be learnt (chats); empty for all
     types: np.ndarray = field(default_factory=_nothing)  # [tokens] int8: segment, 0 or 1; empty if the model has none
-    follows: np.ndarray = field(default_factory=_nothing)  # [blocks] int8: 0 next sentence, 1 random; empty if no pairs
+    next_sentence_label: np.ndarray = field(
+        default_factory=_nothing
+    )  # [blocks] int8: 0 next sentence, 1 random; empty if no pairs
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -44,5 +46,7 @@ class Blocks:
             name: column[flat] if len(column := getattr(self, name)) else column
             for name in ("ids", "special", "inside", "learnt", "types")
         }
-        follows = self.follows[chosen] if len(self.follows) else self.follows
-        return Blocks(offsets=offsets, follows=follows, **columns)
+        next_sentence_label = (
+            self.next_sentence_label[chosen] if len(self.next_sentence_label) else self.next_sentence_label
+        )
+        return Blocks(offsets=offsets, next_sentence_label=next_sentence_label, **columns)

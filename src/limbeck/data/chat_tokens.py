@@ -33,7 +33,7 @@ def tokenise_chats(
     if not tokenizer.is_fast:
         raise ModelError(
             "the tokenizer does not say which letters a token stands for, so answers cannot be told from questions",
-            "use a fast tokenizer, or learn whole chats with --text.learn all",
+            "use a fast tokenizer, or learn whole chats with --blocks.learn all",
         )
     ends = tuple(tokenizer.get_added_vocab())
     ids, learnt = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=bool)]
@@ -97,7 +97,7 @@ def _told_by_template(chat: Chat, tokenizer: Any, where: str) -> np.ndarray:
     if not _GENERATION.search(str(tokenizer.chat_template)):
         raise ModelError(
             f"{where}: the tokenizer's chat template does not show where the assistant's answers begin and end",
-            "learn whole chats with --text.learn all, or mark the answers in the template with {% generation %}",
+            "learn whole chats with --blocks.learn all, or mark the answers in the template with {% generation %}",
         )
     found = tokenizer.apply_chat_template(chat, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
     return np.array(found["assistant_masks"], dtype=bool)

@@ -10,7 +10,7 @@ from typing import Any
 from limbeck.core.errors import DataError
 from limbeck.data.columns import Roles
 from limbeck.data.draft import Draft
-from limbeck.data.language import TextSettings
+from limbeck.data.language import BlockSettings
 from limbeck.data.settings import DataSettings
 from limbeck.data.table import Table
 
@@ -21,7 +21,7 @@ _COLUMNS = ("messages", "conversations", "conversation")
 _SHAREGPT = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "model": "assistant", "observation": "tool"}
 
 
-def chat_column(table: Table, settings: DataSettings, text: TextSettings) -> str:
+def chat_column(table: Table, settings: DataSettings, text: BlockSettings) -> str:
     """The column that holds chats; empty if the table holds plain text, or if a text column is asked for."""
     if text.messages_column and text.messages_column in table.columns:
         return text.messages_column
@@ -54,7 +54,7 @@ def chat_draft(table: Table, column: str) -> Draft:
     if not rows:
         raise DataError(
             f"{table.source}: every chat in column '{column}' is empty or has an empty message",
-            "choose another column with --text.messages-column, or one with plain text with --text-column",
+            "choose another column with --blocks.messages-column, or one with plain text with --text-column",
         )
     return Draft(table, Roles(column), rows, keys, dropped, table.source)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from limbeck.core.errors import DataError, KnobError
 from limbeck.data.columns import NO_LABELS
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.read import decode, missing, suffix_of, unzipped
 from limbeck.data.settings import DataSettings
 from limbeck.data.table import Table
+from limbeck.data.window_settings import WindowSettings
 
 SUFFIXES = (".conll", ".bio", ".iob", ".iob2", ".txt")
 _BLANKS = re.compile(r"[ \t]+")  # of spaces that Unicode has besides, words may be made
@@ -24,7 +24,7 @@ def is_conll(path: Path) -> bool:
     return suffix_of(path) in SUFFIXES
 
 
-def read_conll(path: Path, settings: DataSettings, places: PlaceSettings) -> Table:
+def read_conll(path: Path, settings: DataSettings, places: WindowSettings) -> Table:
     """One row per sentence: its words, and its tags unless the file has one column only.
 
     Columns are called what the person calls them, so that whoever looks for them by that name finds them."""

@@ -11,7 +11,7 @@ import numpy as np
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import DataCard, SplitCard
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.data.columns import choose
 from limbeck.data.draft import Draft, draft, shares, uids
 from limbeck.data.labels import Scheme, scheme_of
@@ -29,7 +29,7 @@ class Examples:
     texts: list[str]
     pairs: list[str]  # empty for single texts
     labels: np.ndarray  # [n] int64, [n, labels] float32, or [n] float32; -100 or 0 where not labelled
-    labelled: np.ndarray  # [n] bool
+    has_label: np.ndarray  # [n] bool
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -41,7 +41,7 @@ class Examples:
             [self.texts[i] for i in chosen],
             [self.pairs[i] for i in chosen] if self.pairs else [],
             self.labels[chosen],
-            self.labelled[chosen],
+            self.has_label[chosen],
         )
 
 
@@ -51,13 +51,13 @@ def joined(first: Examples, second: Examples) -> Examples:
         [*first.texts, *second.texts],
         [*first.pairs, *second.pairs],
         np.concatenate([first.labels, second.labels]),
-        np.concatenate([first.labelled, second.labelled]),
+        np.concatenate([first.has_label, second.has_label]),
     )
 
 
 @dataclass(frozen=True)
 class Corpus:
-    task: Task
+    task: TaskInfo
     train: Examples
     dev: Examples
     test: Examples
@@ -115,7 +115,7 @@ def relabel(corpus: Corpus, labels: Sequence[str], whose: str = "the teacher", o
 
     def moved(examples: Examples) -> Examples:
         if task.kind == "classify":
-            known = examples.labelled
+            known = examples.has_label
             new = examples.labels.copy()
             new[known] = np.asarray(ids, dtype=np.int64)[examples.labels[known]]
         else:
@@ -192,9 +192,9 @@ def _cut_from(source: str, share: float) -> str:
 
 
 def build_examples(part: Draft, names: np.ndarray, scheme: Scheme) -> Examples:
-    labels, labelled = scheme.encode(part.labels)
+    labels, has_label = scheme.encode(part.labels)
     texts = [text for text, _ in part.keys]
-    return Examples(names, texts, [pair for _, pair in part.keys] if part.roles.pair else [], labels, labelled)
+    return Examples(names, texts, [pair for _, pair in part.keys] if part.roles.pair else [], labels, has_label)
 
 
 def _keys(examples: Examples) -> list[tuple[str, str]]:
@@ -208,7 +208,7 @@ def _repeats(parts: Sequence[Examples]) -> tuple[int, int]:
         keys = _keys(part)
         duplicates += len(keys) - len(set(keys))
         first: dict[tuple[str, str], int] = {}
-        for row in np.flatnonzero(part.labelled).tolist():
+        for row in np.flatnonzero(part.has_label).tolist():
             before = first.setdefault(keys[row], row)
             conflicts += before != row and not np.array_equal(part.labels[before], part.labels[row])
     return duplicates, int(conflicts)
@@ -239,12 +239,12 @@ def _column(part: Draft, role: str) -> str:
     return ", ".join(part.roles.labels) if role == "label" else getattr(part.roles, role)
 
 
-def split_card(task: Task, examples: Examples, source: str) -> SplitCard:
-    known = examples.labels[examples.labelled]
+def split_card(task: TaskInfo, examples: Examples, source: str) -> SplitCard:
+    known = examples.labels[examples.has_label]
     counts: Sequence[int] = ()
     if task.kind == "classify":
         counts = np.bincount(known, minlength=len(task.labels)).tolist()
     elif task.kind == "multilabel":
         counts = known.sum(axis=0).astype(int).tolist()
     per_class = dict(zip(task.labels, counts, strict=True)) if task.labels else {}
-    return SplitCard(source=source, rows=len(examples), labelled=int(examples.labelled.sum()), per_class=per_class)
+    return SplitCard(source=source, rows=len(examples), labelled=int(examples.has_label.sum()), per_class=per_class)

@@ -15,7 +15,7 @@ from limbeck.data.chats import Chat, chat_column, chat_draft
 from limbeck.data.columns import NO_LABELS, Roles, choose
 from limbeck.data.cut import cut
 from limbeck.data.draft import Draft, draft, shares
-from limbeck.data.language import TextSettings
+from limbeck.data.language import BlockSettings
 from limbeck.data.read import read_file
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources import SPLITS, gather
@@ -44,7 +44,7 @@ class Documents:
         return part.table.where(part.rows[index])
 
 
-def read_documents(settings: DataSettings, text: TextSettings, data: object | None = None) -> Documents:
+def read_documents(settings: DataSettings, text: BlockSettings, data: object | None = None) -> Documents:
     """Reads, finds the text, splits. Nothing is left out uncounted; equal documents are counted and kept."""
     tables, rule, notes = _tables(settings, text, data)
     drafts, chats = _drafts(tables, settings, text)
@@ -67,7 +67,7 @@ def read_documents(settings: DataSettings, text: TextSettings, data: object | No
 
 
 def _tables(
-    settings: DataSettings, text: TextSettings, data: object | None
+    settings: DataSettings, text: BlockSettings, data: object | None
 ) -> tuple[dict[str, Table], Rule | None, list[str]]:
     """A table per split that is given, the rule that ended the documents of a plain train file, and notes."""
     source = settings.train if data is None else data
@@ -103,7 +103,7 @@ def _text_files(source: object) -> dict[str, list[Path]]:
     return {"train": [path]} if is_plain(path) else {}
 
 
-def _rule(text: TextSettings, texts: Sequence[str]) -> Rule:
+def _rule(text: BlockSettings, texts: Sequence[str]) -> Rule:
     """Train decides for all splits."""
     if text.documents != "auto":
         return text.documents
@@ -122,9 +122,9 @@ def _as_rows(data: object) -> object:
     return data
 
 
-def _drafts(tables: dict[str, Table], settings: DataSettings, text: TextSettings) -> tuple[dict[str, Draft], bool]:
+def _drafts(tables: dict[str, Table], settings: DataSettings, text: BlockSettings) -> tuple[dict[str, Draft], bool]:
     _present(tables["train"], "--text-column", settings.text_column)
-    _present(tables["train"], "--text.messages-column", text.messages_column)
+    _present(tables["train"], "--blocks.messages-column", text.messages_column)
     columns = {split: chat_column(table, settings, text) for split, table in tables.items()}
     for split, column in columns.items():
         if bool(column) != bool(columns["train"]):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from limbeck.core.errors import ModelError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch
 from limbeck.data.corpus import Examples
 from limbeck.data.rows import Collate, Dataset
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _CHUNK = 2000  # texts handed to the tokenizer at once: bounds the memory its Python lists take
-_ABOUT = ("uids", "labels", "labelled", "asked", "follows")  # what is said of a row, beside what the model reads
+_ABOUT = (
+    "uids",
+    "labels",
+    "has_label",
+    "predicted",
+    "next_sentence_label",
+)  # what is said of a row, beside what the model reads
 
 
 class Encoded:
@@ -45,8 +51,8 @@ class Encoded:
         return self.examples.labels
 
     @property
-    def labelled(self) -> np.ndarray:
-        return self.examples.labelled
+    def has_label(self) -> np.ndarray:
+        return self.examples.has_label
 
     def take(self, indices: Sequence[int] | np.ndarray) -> Encoded:
         """Some of the rows; how many of them were cut is not counted again."""
@@ -60,7 +66,7 @@ class Encoded:
 
     def with_labels(self, labels: np.ndarray) -> Encoded:
         """The same rows, all with a label."""
-        examples = replace(self.examples, labels=labels, labelled=np.ones(len(self), dtype=bool))
+        examples = replace(self.examples, labels=labels, has_label=np.ones(len(self), dtype=bool))
         return Encoded(examples, self._columns, self._offsets, self.truncated)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
@@ -69,7 +75,7 @@ class Encoded:
         row["attention_mask"] = [1] * int(stop - start)
         row["uids"] = int(self.examples.uids[index])
         row["labels"] = self.examples.labels[index].tolist()
-        row["labelled"] = bool(self.examples.labelled[index])
+        row["has_label"] = bool(self.examples.has_label[index])
         return row
 
 
@@ -111,7 +117,7 @@ def _longer_than(longest: int, full: Examples, tokenizer: Any) -> int:
 class Collator:
     """Rows become one padded batch of tensors."""
 
-    def __init__(self, tokenizer: Any, task: Task) -> None:
+    def __init__(self, tokenizer: Any, task: TaskInfo) -> None:
         if tokenizer.pad_token_id is None:
             raise ModelError(
                 "the tokenizer has no padding token, so texts of different length cannot share a batch",
@@ -132,11 +138,11 @@ class Collator:
                 [row["labels"] for row in rows],
                 dtype=torch.int64 if self.task.kind == "classify" else torch.float32,
             ),
-            "labelled": torch.tensor([row["labelled"] for row in rows], dtype=torch.bool),
+            "has_label": torch.tensor([row["has_label"] for row in rows], dtype=torch.bool),
         }
 
 
-def to_batch(tensors: Mapping[str, Tensor], task: Task) -> Batch:
+def to_batch(tensors: Mapping[str, Tensor], task: TaskInfo) -> Batch:
     """What a collator gives, of texts, tokens or places."""
     inputs = {name: tensor for name, tensor in tensors.items() if name not in _ABOUT}
     return Batch(task, inputs=inputs, **{name: tensors[name] for name in _ABOUT if name in tensors})

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from limbeck.core.errors import DataError
-from limbeck.core.task import Kind, Task
+from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.columns import Roles, may_hold_labels, no_label
 from limbeck.data.settings import DataSettings
 from limbeck.data.table import NUMBER, Table
@@ -37,18 +37,18 @@ class Column:
 class Scheme:
     """How cells are read: the task, and the id of every class name."""
 
-    task: Task
+    task: TaskInfo
     ids: dict[str, int]
     whole: bool  # names are whole numbers, so that 3, "3" and "3.0" are one class
     separator: str = "|"
 
     def encode(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
-        labelled = np.array([cell is not None for cell in column.cells], dtype=bool)
+        has_label = np.array([cell is not None for cell in column.cells], dtype=bool)
         if self.task.kind == "classify":
-            return self._classes(column), labelled
+            return self._classes(column), has_label
         if self.task.kind == "regress":
             values = [0.0 if cell is None else _value(cell, column, row) for row, cell in enumerate(column.cells)]
-            return np.array(values, dtype=np.float32), labelled
+            return np.array(values, dtype=np.float32), has_label
         many = np.zeros((len(column.cells), len(self.ids)), dtype=np.float32)
         for row, cell in enumerate(column.cells):
             for part in _parts(cell, self.separator):
@@ -60,7 +60,7 @@ class Scheme:
                         "with --label-column a,b,c",
                     )
                 many[place] = 1.0
-        return many, labelled
+        return many, has_label
 
     def _classes(self, column: Column) -> np.ndarray:
         known: dict[Cell, int] = {None: NO_CLASS}
@@ -113,7 +113,7 @@ def scheme_of(column: Column, settings: DataSettings, table: Table, roles: Roles
     if kind != "multilabel" and any(isinstance(cell, tuple) for cell in cells):
         raise DataError(f"{table.source}: the labels are lists, and the task is {kind}", "pass --data.task multilabel")
     if kind == "regress":
-        return Scheme(Task(kind="regress"), {}, False)
+        return Scheme(TaskInfo(kind="regress"), {}, False)
     parts = [part for cell in cells for part in _parts(cell, settings.separator)] if kind == "multilabel" else cells
     values = list(dict.fromkeys(parts))
     whole = bool(values) and all(_is_whole(value) for value in values)
@@ -127,7 +127,7 @@ def scheme_of(column: Column, settings: DataSettings, table: Table, roles: Roles
     named = table.names.get(roles.labels[0], ()) if len(roles.labels) == 1 else roles.labels
     order = tuple(named) or tuple(sorted(seen, key=int) if whole else sorted(seen))
     labels, ids = _listed(listed, order, seen, table, whole) if listed else (order, _index(order))
-    return Scheme(Task(kind=kind, labels=labels), ids, whole, settings.separator)
+    return Scheme(TaskInfo(kind=kind, labels=labels), ids, whole, settings.separator)
 
 
 def _kind(cells: Sequence[Cell], settings: DataSettings) -> Kind:

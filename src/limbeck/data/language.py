@@ -7,7 +7,7 @@ from typing import Literal, Self
 from limbeck.core.knob import Settings, knob
 
 
-class TextSettings(Settings):
+class BlockSettings(Settings):
     """Plain text, or chats, cut into blocks of tokens."""
 
     length: int = knob(128, "tokens of a block, special ones included", at_least=8)

@@ -14,11 +14,11 @@ import numpy as np
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import DataCard, SplitCard
-from limbeck.core.task import TokenKind
+from limbeck.core.task import LanguageKind
 from limbeck.data.blocks import Blocks
 from limbeck.data.chat_tokens import pack_chats, tokenise_chats
 from limbeck.data.documents import Documents, read_documents
-from limbeck.data.language import TextSettings
+from limbeck.data.language import BlockSettings
 from limbeck.data.pack import FEWEST, Packed, frame_of, pack, sentences, tokenise
 from limbeck.data.settings import DataSettings
 
@@ -48,8 +48,8 @@ class LanguageCorpus:
 
 def load_language(
     settings: DataSettings,
-    text: TextSettings,
-    kind: TokenKind,
+    text: BlockSettings,
+    kind: LanguageKind,
     tokenizer: Any,
     data: object | None = None,
     watcher: Watcher = Silent(),  # noqa: B008
@@ -71,8 +71,8 @@ def load_language(
         notes.append("the tokenizer has no end-of-text token: documents follow each other without one")
     for split, most, knob in (
         ("train", settings.limit, "--data.limit"),
-        ("dev", text.held_out, "--text.held-out"),
-        ("test", text.held_out, "--text.held-out"),
+        ("dev", text.held_out, "--blocks.held-out"),
+        ("test", text.held_out, "--blocks.held-out"),
     ):
         if 0 < most < len(blocks[split]):
             notes.append(f"{split}: {most:,} of {len(blocks[split]):,} blocks ({knob})")
@@ -90,22 +90,22 @@ def load_language(
     return LanguageCorpus(blocks["train"], blocks["dev"], blocks["test"], length, card)
 
 
-def _refuse(documents: Documents, text: TextSettings, kind: TokenKind) -> None:
+def _refuse(documents: Documents, text: BlockSettings, kind: LanguageKind) -> None:
     if documents.chats and kind == "mask-fill":
         raise MismatchError(
             f"{documents.card.source} holds chats, and filling masks needs plain text",
             "choose a text column with --text-column, or a causal model with --task generate",
         )
     if text.pairs and kind != "mask-fill":
-        raise MismatchError("sentence pairs are for masked models", "leave out --text.pairs, or use --task mask-fill")
+        raise MismatchError("sentence pairs are for masked models", "leave out --blocks.pairs, or use --task mask-fill")
     if text.pairs and text.documents == "line":
         raise KnobError(
-            "sentence pairs need documents of several lines, and text.documents is line",
-            "put blank lines between documents and set text.documents to blank-line",
+            "sentence pairs need documents of several lines, and blocks.documents is line",
+            "put blank lines between documents and set blocks.documents to blank-line",
         )
 
 
-def _pack(documents: Documents, split: str, text: TextSettings, kind: TokenKind, tokenizer: Any) -> Packed:
+def _pack(documents: Documents, split: str, text: BlockSettings, kind: LanguageKind, tokenizer: Any) -> Packed:
     if documents.chats:
         chats = tokenise_chats(documents.talks(split), tokenizer, text.learn, partial(documents.where, split))
         return pack_chats(chats, text.length, text.pack)
@@ -122,13 +122,13 @@ def _pairs(texts: list[str], length: int, tokenizer: Any) -> Packed:
     if all(len(document) < 2 for document in ids):
         raise DataError(
             "no document has a second line, so no sentence has a next one",
-            "write one sentence per line and blank lines between documents, or leave out --text.pairs",
+            "write one sentence per line and blank lines between documents, or leave out --blocks.pairs",
         )
     blocks = pairs(ids, length, tokenizer.cls_token_id, tokenizer.sep_token_id, _SEED, inside)
     return Packed(blocks, tokens_cut(ids, blocks))
 
 
-def _notes(packed: Mapping[str, Packed], text: TextSettings, length: int) -> list[str]:
+def _notes(packed: Mapping[str, Packed], text: BlockSettings, length: int) -> list[str]:
     notes = []
     if length < text.length:
         notes.append(f"blocks have {length} tokens, not {text.length}: the model reads no more at once")

@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 
 from limbeck.core.errors import MismatchError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 
 _GENERIC = re.compile(r"label_\d+", re.IGNORECASE)
 
 
-def match(task: Task, labels: Sequence[str], whose: str, ordered: bool) -> tuple[Task, list[int]]:
+def match(task: TaskInfo, labels: Sequence[str], whose: str, ordered: bool) -> tuple[TaskInfo, list[int]]:
     """The task in the model's order, and the model's position of each class. Generic names keep the data's own."""
     if task.kind == "regress":
         if len(labels) != 1:
@@ -36,7 +36,7 @@ def match(task: Task, labels: Sequence[str], whose: str, ordered: bool) -> tuple
             f"it knows {_some(labels)}",
             f"use a model trained on these labels; if the classes are the same under other names, {rename}",
         )
-    return Task(kind=task.kind, labels=tuple(labels)), [places[name.casefold()] for name in task.labels]
+    return TaskInfo(kind=task.kind, labels=tuple(labels)), [places[name.casefold()] for name in task.labels]
 
 
 def is_generic(labels: Sequence[str]) -> bool:
@@ -53,7 +53,7 @@ def places_among(names: Sequence[str], labels: Sequence[str]) -> list[int] | Non
     return [there.index(name) for name in wanted] if same else None
 
 
-def _by_position(task: Task, labels: Sequence[str], whose: str, ordered: bool) -> tuple[Task, list[int]]:
+def _by_position(task: TaskInfo, labels: Sequence[str], whose: str, ordered: bool) -> tuple[TaskInfo, list[int]]:
     """LABEL_0, LABEL_1, … carry no meaning: integers count as positions, names only in an order a person gave."""
     if len(task.labels) != len(labels):
         raise MismatchError(

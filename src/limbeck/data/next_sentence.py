@@ -30,7 +30,7 @@ class _Pair:
 
     first: range
     second: range
-    follows: int  # 0 if the second comes after the first, 1 if it is a random one
+    next_sentence_label: int  # 0 if the second comes after the first, 1 if it is a random one
 
 
 def pairs(
@@ -45,14 +45,14 @@ def pairs(
     if cls is None or sep is None:
         raise ModelError(
             "sentence pairs need a token to begin with and one between the sentences, and the tokenizer lacks one",
-            "use a tokenizer with a cls_token and a sep_token, or leave out --text.pairs",
+            "use a tokenizer with a cls_token and a sep_token, or leave out --blocks.pairs",
         )
     told = [sentences for document in documents if (sentences := [len(words) for words in document if len(words)])]
     if len(told) < 2:
         raise DataError(
             "a random second sentence must come from another document, but the text has "
             + ("only one document" if told else "no words"),
-            "put blank lines between documents, one sentence per line, or leave out --text.pairs",
+            "put blank lines between documents, one sentence per line, or leave out --blocks.pairs",
         )
     found = list(_walk(told, length - _SPECIAL, np.random.default_rng(seed)))
     return _blocks(found, _flat(documents, np.int32), _flat(inside, bool), cls, sep)
@@ -63,7 +63,7 @@ def tokens_cut(documents: Documents, blocks: Blocks) -> int:
 
     A random second segment counts for nothing here: its sentences have their own turn."""
     second = np.add.reduceat(blocks.types, blocks.offsets[:-1], dtype=np.int64)  # its [SEP] included
-    own = blocks.lengths - _SPECIAL - np.where(blocks.follows == 1, second - 1, 0)
+    own = blocks.lengths - _SPECIAL - np.where(blocks.next_sentence_label == 1, second - 1, 0)
     return sum(len(words) for document in documents for words in document) - int(own.sum())
 
 
@@ -81,9 +81,9 @@ def _walk(told: list[list[int]], most: int, draw: np.random.Generator) -> Iterat
                 other = int(draw.integers(len(told) - 1))
                 other += other >= number
                 second = _elsewhere(starts, edges[other], edges[other + 1], target - len(first), draw)
-                pair, begin = _Pair(first, second, follows=1), middle
+                pair, begin = _Pair(first, second, next_sentence_label=1), middle
             else:
-                pair, begin = _Pair(first, range(starts[middle], starts[full]), follows=0), full
+                pair, begin = _Pair(first, range(starts[middle], starts[full]), next_sentence_label=0), full
             yield _shortened(pair, most, draw)
 
 
@@ -131,5 +131,5 @@ def _blocks(found: list[_Pair], ids: np.ndarray, inside: np.ndarray, cls: int, s
     if len(inside):
         pieces[~special] = inside[source]
         pieces[np.concatenate([opens, middles]) + 1] = False  # a segment begins with a word, or what is left of one
-    follows = np.array([pair.follows for pair in found], dtype=np.int8)
-    return Blocks(tokens, offsets, special, inside=pieces, types=types, follows=follows)
+    next_sentence_label = np.array([pair.next_sentence_label for pair in found], dtype=np.int8)
+    return Blocks(tokens, offsets, special, inside=pieces, types=types, next_sentence_label=next_sentence_label)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from limbeck.core.errors import KnobError, ModelError
-from limbeck.core.task import TokenKind
+from limbeck.core.task import LanguageKind
 from limbeck.data.blocks import Blocks
 
 FEWEST = 8  # tokens a short piece must have to be worth a block
@@ -39,7 +39,7 @@ class Packed:
     rows: Mapping[str, int] = field(default_factory=dict)  # reason → chats without a block
 
 
-def frame_of(tokenizer: Any, kind: TokenKind) -> Frame:
+def frame_of(tokenizer: Any, kind: LanguageKind) -> Frame:
     """Masked models read [CLS] … [SEP]; causal ones what they start with, and the end of text after a document."""
     body = tokenizer("a", add_special_tokens=False)["input_ids"]
     full = tokenizer("a")["input_ids"]
@@ -54,7 +54,7 @@ def frame_of(tokenizer: Any, kind: TokenKind) -> Frame:
     return Frame(tuple(full[:start]), suffix, between)
 
 
-def tokenise(texts: Sequence[str], tokenizer: Any, kind: TokenKind) -> Blocks:
+def tokenise(texts: Sequence[str], tokenizer: Any, kind: LanguageKind) -> Blocks:
     """Every text as one block of its own, without a frame."""
     ids: list[np.ndarray] = []
     inside: list[np.ndarray] = []
@@ -107,7 +107,7 @@ def _inside(words: Sequence[Sequence[int | None]]) -> np.ndarray:
     return goes_on
 
 
-def _special(ids: np.ndarray, tokenizer: Any, kind: TokenKind) -> np.ndarray:
+def _special(ids: np.ndarray, tokenizer: Any, kind: LanguageKind) -> np.ndarray:
     """A "[SEP]" that a text spells out is the special token. A word that the vocabulary lacks is a word all the same.
 
     Causal models predict their special tokens: the end of the text is how they learn to stop."""
@@ -116,7 +116,7 @@ def _special(ids: np.ndarray, tokenizer: Any, kind: TokenKind) -> np.ndarray:
     return np.isin(ids, [token for token in tokenizer.all_special_ids if token != tokenizer.unk_token_id])
 
 
-def pack(documents: Blocks, frame: Frame, length: int, join: bool, kind: TokenKind) -> Packed:
+def pack(documents: Blocks, frame: Frame, length: int, join: bool, kind: LanguageKind) -> Packed:
     """Blocks of at most `length` tokens. Joined, documents fill them one after another; else none holds two."""
     body = length - frame.size
     if body < 1:
@@ -131,7 +131,7 @@ def pack(documents: Blocks, frame: Frame, length: int, join: bool, kind: TokenKi
     return Packed(_framed(kept, frame), int(pieces.lengths[~long_enough].sum()))
 
 
-def _separated(documents: Blocks, between: tuple[int, ...], join: bool, kind: TokenKind) -> Blocks:
+def _separated(documents: Blocks, between: tuple[int, ...], join: bool, kind: LanguageKind) -> Blocks:
     """Masked models: a separator between joined documents. Causal ones: the end of text after each."""
     if not between or (kind == "mask-fill" and not join):
         return documents

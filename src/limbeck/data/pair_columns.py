@@ -10,7 +10,7 @@ from typing import Any
 
 from limbeck.core.errors import DataError
 from limbeck.data.columns import is_known
-from limbeck.data.pair_settings import PairSettings
+from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.read import suffix_of
 from limbeck.data.settings import DataSettings
 from limbeck.data.table import Table
@@ -26,7 +26,7 @@ TARGETS = (
 )
 # fmt: on
 Columns = tuple[str, str]  # the names of source and target
-_KNOBS = "--pairs.source-column and --pairs.target-column"
+_KNOBS = "--parallel.source-column and --parallel.target-column"
 _NAME = re.compile(r"[A-Za-z]([\w.-]{0,30}\w)?", re.ASCII)
 _LANGUAGE = re.compile(r"[a-z]{2}([_-][A-Za-z]{2,4})?")  # fr, pt-BR, zh_Hans
 
@@ -38,7 +38,7 @@ class Opposite:
     notes: tuple[str, ...] = ()
 
 
-def opposite(table: Table, settings: DataSettings, pairs: PairSettings, follow: Columns | None = None) -> Opposite:
+def opposite(table: Table, settings: DataSettings, pairs: ParallelSettings, follow: Columns | None = None) -> Opposite:
     """The two columns that count. A further split may `follow` train and yet name its columns differently."""
     table, notes = _with_first_line(table, settings, pairs, follow)
     table, inside = _unfolded(table)
@@ -48,7 +48,7 @@ def opposite(table: Table, settings: DataSettings, pairs: PairSettings, follow: 
 
 
 def _with_first_line(
-    table: Table, settings: DataSettings, pairs: PairSettings, follow: Columns | None
+    table: Table, settings: DataSettings, pairs: ParallelSettings, follow: Columns | None
 ) -> tuple[Table, tuple[str, ...]]:
     """The first line of a CSV or TSV as a row again if it reads like texts; and a note where nobody said what it is."""
     names, asked = list(table.columns), [name for name in (pairs.source_column, pairs.target_column) if name]
@@ -105,7 +105,7 @@ def _unfolded(table: Table) -> tuple[Table, tuple[str, ...]]:
     return replace(table, columns={**others, **{key: [row.get(key) for row in rows] for key in keys}}), keys
 
 
-def _choose(table: Table, pairs: PairSettings, inside: tuple[str, ...]) -> Columns:
+def _choose(table: Table, pairs: ParallelSettings, inside: tuple[str, ...]) -> Columns:
     """`inside` are the keys of a column that held both texts: their order speaks, not their names."""
     given = pairs.source_column, pairs.target_column
     for name in filter(None, given):

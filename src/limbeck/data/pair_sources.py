@@ -8,7 +8,7 @@ from pathlib import Path
 
 from limbeck.core.errors import DataError, KnobError
 from limbeck.data.pair_columns import Opposite, opposite
-from limbeck.data.pair_settings import PairSettings
+from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.read import SUFFIXES, read_file, suffix_of
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources import gather
@@ -17,7 +17,7 @@ from limbeck.data.text_files import PLAIN, read_text
 
 
 def gather_pairs(
-    settings: DataSettings, pairs: PairSettings, data: object | None = None
+    settings: DataSettings, pairs: ParallelSettings, data: object | None = None
 ) -> tuple[dict[str, Opposite], list[str]]:
     """What each split holds, and what to mention."""
     source = settings.train if data is None else data
@@ -43,7 +43,7 @@ def gather_pairs(
     return found, [*notes, *(note for part in found.values() for note in part.notes)]
 
 
-def load_sources(settings: DataSettings, pairs: PairSettings) -> list[tuple[str, str]]:
+def load_sources(settings: DataSettings, pairs: ParallelSettings) -> list[tuple[str, str]]:
     """(source, "") of every row of a table, or of every line of a file that is none; with targets or without."""
     path = Path(settings.train).expanduser()
     if path.is_file() and (suffix_of(path) not in SUFFIXES or suffix_of(path) in PLAIN):
@@ -54,14 +54,14 @@ def load_sources(settings: DataSettings, pairs: PairSettings) -> list[tuple[str,
     return [(pairs.prefix + source, "") for source in sources if source]
 
 
-def _refuse(path: Path | None, settings: DataSettings, pairs: PairSettings) -> None:
+def _refuse(path: Path | None, settings: DataSettings, pairs: ParallelSettings) -> None:
     for split, file, target in (
         ("dev", settings.dev, pairs.dev_target),
         ("test", settings.test, pairs.test_target),
     ):
         if target and not file:
             raise KnobError(
-                f"--pairs.{split}-target is {target}, and no --data.{split} stands opposite it",
+                f"--parallel.{split}-target is {target}, and no --data.{split} stands opposite it",
                 f"give its sources with --data.{split}",
             )
     if pairs.target and (path is None or path.is_dir()):
@@ -98,7 +98,7 @@ def _lines(path: Path, settings: DataSettings) -> list[str]:
     return [line.strip() for line in (lines if lines[-1] else lines[:-1])]
 
 
-def _target_of(file: Path, split: str, train: Path | None, pairs: PairSettings) -> Path | None:
+def _target_of(file: Path, split: str, train: Path | None, pairs: ParallelSettings) -> Path | None:
     """The file opposite one of dev or test; none if that one is a table that holds both."""
     named = {"dev": pairs.dev_target, "test": pairs.test_target}[split]
     if named:
@@ -113,7 +113,7 @@ def _target_of(file: Path, split: str, train: Path | None, pairs: PairSettings) 
     looked = f" (there is no {likely[0]})" if likely else ""
     raise DataError(
         f"{file}: which file stands opposite it is neither said nor found{looked}",
-        f"name it with --pairs.{split}-target",
+        f"name it with --parallel.{split}-target",
     )
 
 

@@ -16,8 +16,8 @@ from limbeck.data.columns import Roles
 from limbeck.data.corpus import cut_missing
 from limbeck.data.draft import Draft
 from limbeck.data.pair_columns import Opposite
-from limbeck.data.pair_settings import PairSettings
 from limbeck.data.pair_sources import gather_pairs
+from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 from limbeck.data.tell_card import tell_card
 
@@ -57,7 +57,7 @@ class ParallelCorpus:
 
 
 def read_parallel(
-    settings: DataSettings, pairs: PairSettings, data: object = None, watcher: Watcher | None = None
+    settings: DataSettings, pairs: ParallelSettings, data: object = None, watcher: Watcher | None = None
 ) -> ParallelCorpus:
     """Reads, checks, names and splits. Says what it chose and what became of every row."""
     given, notes = gather_pairs(settings, pairs, data)
@@ -87,7 +87,7 @@ def read_parallel(
 
 
 def read_tested(
-    settings: DataSettings, pairs: PairSettings, data: object = None, watcher: Watcher | None = None
+    settings: DataSettings, pairs: ParallelSettings, data: object = None, watcher: Watcher | None = None
 ) -> ParallelCorpus:
     """One table, all of it to be measured on: the test split of a corpus whose other splits are empty."""
     given, notes = gather_pairs(settings, pairs, data)

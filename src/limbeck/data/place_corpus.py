@@ -12,11 +12,10 @@ import numpy as np
 from limbeck.core.errors import DataError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import DataCard, SplitCard
-from limbeck.core.task import ENDS, PlaceKind, Task
+from limbeck.core.task import ENDS, TaskInfo, WindowKind
 from limbeck.data.answer_windows import answer_windows, room_for
 from limbeck.data.answers import Question, questions_of
 from limbeck.data.match import match
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.place_sources import gather_places
 from limbeck.data.place_split import Item, Part, cut_missing, drawn, overlaps, repeats, with_labels
 from limbeck.data.places import PlaceRows, check_fast, hashed
@@ -25,6 +24,7 @@ from limbeck.data.sources import Splits
 from limbeck.data.tag_windows import tag_windows
 from limbeck.data.tags import Sentence, alphabet, check_known, dialect, is_plain, sentences_of, tag_names
 from limbeck.data.tell_card import tell_card
+from limbeck.data.window_settings import WindowSettings
 
 SPLITS = ("train", "dev", "test")
 
@@ -33,7 +33,7 @@ SPLITS = ("train", "dev", "test")
 class Places:
     """What was read, before any tokenizer."""
 
-    task: Task
+    task: TaskInfo
     parts: dict[str, Part]
     card: DataCard
     nullable: bool = False  # questions may be without an answer
@@ -41,7 +41,7 @@ class Places:
 
 @dataclass(frozen=True)
 class PlaceCorpus:
-    task: Task
+    task: TaskInfo
     train: PlaceRows
     dev: PlaceRows
     test: PlaceRows
@@ -79,8 +79,8 @@ def texts_of(item: Item) -> tuple[str, str]:
 
 def load_places(
     settings: DataSettings,
-    places: PlaceSettings,
-    kind: PlaceKind,
+    places: WindowSettings,
+    kind: WindowKind,
     tokenizer: Any,
     data: object | None = None,
     watcher: Watcher = Silent(),  # noqa: B008
@@ -97,8 +97,8 @@ def load_places(
 
 def read_places(
     settings: DataSettings,
-    places: PlaceSettings,
-    kind: PlaceKind,
+    places: WindowSettings,
+    kind: WindowKind,
     data: object | None = None,
     known_labels: Sequence[str] = (),
 ) -> Places:
@@ -113,7 +113,7 @@ def read_places(
         task, cut, more = settled_tags(cut, given, columns.get("tags", ""), settings, known_labels)
         notes += more
     else:
-        task = Task(kind="answer", labels=ENDS)
+        task = TaskInfo(kind="answer", labels=ENDS)
     if 0 < settings.limit < len(cut["train"].items):
         notes.append(f"training on {settings.limit:,} of {len(cut['train'].items):,} rows (--data.limit)")
         cut["train"] = drawn(cut["train"], settings.limit)
@@ -134,7 +134,7 @@ def read_places(
     return Places(task, cut, card, is_nullable(cut.values()))
 
 
-def encode_places(found: Places, tokenizer: Any, settings: DataSettings, places: PlaceSettings) -> PlaceCorpus:
+def encode_places(found: Places, tokenizer: Any, settings: DataSettings, places: WindowSettings) -> PlaceCorpus:
     check_fast(tokenizer)
     length = min(settings.max_length, tokenizer.model_max_length)
     room = room_for(length, places.longest_question, places.stride, tokenizer)
@@ -174,7 +174,7 @@ def _twin(seen: Counter[tuple[str, ...]], key: tuple[str, ...]) -> int:
 
 
 def parts_of(
-    given: Splits, settings: DataSettings, places: PlaceSettings, kind: PlaceKind
+    given: Splits, settings: DataSettings, places: WindowSettings, kind: WindowKind
 ) -> tuple[dict[str, Part], dict[str, str], Counter[str]]:
     """The items of each split, the columns they come from, and what to mention."""
     parts: dict[str, Part] = {}
@@ -202,7 +202,7 @@ def is_nullable(parts: Iterable[Part]) -> bool:
 
 def settled_tags(
     parts: dict[str, Part], given: Splits, column: str, settings: DataSettings, known: Sequence[str]
-) -> tuple[Task, dict[str, Part], list[str]]:
+) -> tuple[TaskInfo, dict[str, Part], list[str]]:
     """The task, and the sentences with their tags spelt as it spells them."""
     table = given.tables["train"]
     sentences = {split: _only(part.items, Sentence) for split, part in parts.items()}
@@ -210,9 +210,9 @@ def settled_tags(
     if not names:
         raise DataError(
             f"{table.source}: no word has a tag, so nothing says what the tags are",
-            "name the column with --places.tag-column, or the tags with --data.classes",
+            "name the column with --windows.tag-column, or the tags with --data.classes",
         )
-    task = Task(kind="tag", labels=names)
+    task = TaskInfo(kind="tag", labels=names)
     spelt = {name: name for name in names}
     if known:
         used = names if settings.classes else alphabet(s for part in sentences.values() for s in part) or tuple(known)
@@ -229,7 +229,7 @@ def settled_tags(
     return task, parts, _tag_notes(sentences["train"], task)
 
 
-def _tag_notes(train: Sequence[Sentence], task: Task) -> list[str]:
+def _tag_notes(train: Sequence[Sentence], task: TaskInfo) -> list[str]:
     found = dialect((sentence.tags for sentence in train), task.labels)
     if not is_plain(task.labels):
         return [f"tags are {found}: F1 is of whole entities"]
@@ -237,14 +237,14 @@ def _tag_notes(train: Sequence[Sentence], task: Task) -> list[str]:
     return [f"tags are plain: F1 is of words{numbers if all(map(str.isdecimal, task.labels)) else ''}"]
 
 
-def split_card(part: Part, task: Task) -> SplitCard:
+def split_card(part: Part, task: TaskInfo) -> SplitCard:
     counts = Counter(tag for item in part.items if isinstance(item, Sentence) for tag in item.tags)
     per_class = {label: counts[label] for label in task.labels} if task.kind == "tag" else {}
-    labelled = sum(item.labelled for item in part.items)
-    return SplitCard(source=part.source, rows=len(part.items), labelled=labelled, per_class=per_class)
+    has_label = sum(item.has_label for item in part.items)
+    return SplitCard(source=part.source, rows=len(part.items), labelled=has_label, per_class=per_class)
 
 
-def _window_notes(rows: dict[str, PlaceRows], task: Task, length: int) -> list[str]:
+def _window_notes(rows: dict[str, PlaceRows], task: TaskInfo, length: int) -> list[str]:
     notes = []
     for split, part in rows.items():
         windows = Counter(window.item for window in part.windows)

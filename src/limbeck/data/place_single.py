@@ -8,7 +8,7 @@ from typing import Any
 from limbeck.core.errors import DataError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import DataCard
-from limbeck.core.task import ENDS, PlaceKind, Task
+from limbeck.core.task import ENDS, TaskInfo, WindowKind
 from limbeck.data.place_corpus import (
     PlaceCorpus,
     Places,
@@ -20,19 +20,19 @@ from limbeck.data.place_corpus import (
     tell_places,
     texts_of,
 )
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.place_sources import gather_places
 from limbeck.data.place_split import Part
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources import Splits
+from limbeck.data.window_settings import WindowSettings
 
 _CHOICE = ("test", "dev", "train")  # of a source with several splits, the first that has labels
 
 
 def load_single_places(
     settings: DataSettings,
-    places: PlaceSettings,
-    kind: PlaceKind,
+    places: WindowSettings,
+    kind: WindowKind,
     tokenizer: Any,
     data: object | None = None,
     watcher: Watcher = Silent(),  # noqa: B008
@@ -41,13 +41,13 @@ def load_single_places(
     """The rows of `settings.train` as the test split of a corpus whose other splits are empty."""
     given = gather_places(settings, places, kind, data)
     parts, columns, remarks = parts_of(given, settings, places, kind)
-    name = next((name for name in _CHOICE if any(item.labelled for item in parts.get(name, Part((), "")).items)), "")
+    name = next((name for name in _CHOICE if any(item.has_label for item in parts.get(name, Part((), "")).items)), "")
     if not name:
         raise DataError(
             f"{given.tables['train'].source} has no labels, so nothing can be measured on it",
-            f"name the column with --places.{'tag' if kind == 'tag' else 'answer'}-column",
+            f"name the column with --windows.{'tag' if kind == 'tag' else 'answer'}-column",
         )
-    table, part, notes, task = given.tables[name], parts[name], list[str](), Task(kind=kind, labels=ENDS)
+    table, part, notes, task = given.tables[name], parts[name], list[str](), TaskInfo(kind=kind, labels=ENDS)
     if kind == "tag":
         alone = Splits({"train": table})
         task, spelt, notes = settled_tags({"train": part}, alone, columns.get("tags", ""), settings, known_labels)
@@ -66,7 +66,7 @@ def load_single_places(
     return corpus
 
 
-def load_place_texts(settings: DataSettings, places: PlaceSettings, kind: PlaceKind) -> list[tuple[str, str]]:
+def load_place_texts(settings: DataSettings, places: WindowSettings, kind: WindowKind) -> list[tuple[str, str]]:
     """(text, second text) of every row, labelled or not."""
     given = gather_places(settings, places, kind, None)
     return list(map(texts_of, parts_of(given, settings, places, kind)[0]["train"].items))

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from limbeck.core.errors import DataError
-from limbeck.core.task import PlaceKind
+from limbeck.core.task import WindowKind
 from limbeck.data.conll import SUFFIXES as CONLL
 from limbeck.data.conll import is_conll, read_conll
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.read import SUFFIXES, suffix_of
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources import IN_NAME, SPLITS, Splits, gather, stem
 from limbeck.data.squad import read_questions
 from limbeck.data.table import Table
+from limbeck.data.window_settings import WindowSettings
 
 
-def gather_places(settings: DataSettings, places: PlaceSettings, kind: PlaceKind, data: object | None) -> Splits:
+def gather_places(settings: DataSettings, places: WindowSettings, kind: WindowKind, data: object | None) -> Splits:
     source = settings.train if data is None else data
     path = Path(source).expanduser() if isinstance(source, (str, Path)) and str(source) else None
     bare = settings.but(dev="", test="")
@@ -31,13 +31,13 @@ def gather_places(settings: DataSettings, places: PlaceSettings, kind: PlaceKind
     return Splits(tables, frozenset(flags), found.notes)
 
 
-def _read(path: Path, settings: DataSettings, places: PlaceSettings, kind: PlaceKind) -> Table:
+def _read(path: Path, settings: DataSettings, places: WindowSettings, kind: WindowKind) -> Table:
     if kind == "tag" and is_conll(path):
         return read_conll(path, settings, places)
     return read_questions(path, settings)
 
 
-def _files(folder: Path, kind: PlaceKind) -> dict[str, Path]:
+def _files(folder: Path, kind: WindowKind) -> dict[str, Path]:
     """The files of a folder by split; none where it is not a folder or holds no train file."""
     if not folder.is_dir():
         return {}

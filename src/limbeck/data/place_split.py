@@ -25,9 +25,9 @@ class Part:
 
 def with_labels(parts: dict[str, Part], named: Collection[str]) -> tuple[dict[str, Part], list[str]]:
     """Leaves out dev and test splits nothing can be measured on."""
-    if not any(item.labelled for item in parts["train"].items):
+    if not any(item.has_label for item in parts["train"].items):
         return parts, []
-    bare = [split for split, part in parts.items() if not any(item.labelled for item in part.items)]
+    bare = [split for split, part in parts.items() if not any(item.has_label for item in part.items)]
     for split in bare:
         if split in named:
             raise DataError(
@@ -87,7 +87,7 @@ def repeats(parts: dict[str, Part]) -> tuple[int, int]:
         for item in part.items:
             before = first.setdefault(item.key, item)
             duplicates += before is not item
-            conflicts += before.labelled and item.labelled and before.gold != item.gold
+            conflicts += before.has_label and item.has_label and before.gold != item.gold
     return duplicates, conflicts
 
 

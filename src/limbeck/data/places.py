@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from limbeck.core.errors import DataError, ModelError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch
 from limbeck.data.encode import to_batch
 
@@ -26,9 +26,9 @@ class Window:
     item: int  # the sentence or question it is of
     uid: int
     inputs: Mapping[str, np.ndarray]  # input_ids, and token_type_ids if the model has them: [length]
-    asked: np.ndarray  # [length] bool
+    predicted: np.ndarray  # [length] bool
     labels: np.ndarray  # [rows] int64: the tag of each asked word; start and end of the answer
-    labelled: np.ndarray  # [rows] bool
+    has_label: np.ndarray  # [rows] bool
     where: np.ndarray  # [rows] the word of each asked place; [length, 2] the characters each token stands for
 
 
@@ -39,7 +39,7 @@ class PlaceRows:
         self.windows = windows
         self.names = names  # [sentences or questions] int64, unique in the corpus; one may have no window
         self.truncated = truncated  # questions that were cut
-        self.lengths = [len(window.asked) for window in windows]
+        self.lengths = [len(window.predicted) for window in windows]
 
     def __len__(self) -> int:
         return len(self.windows)
@@ -54,8 +54,8 @@ class PlaceRows:
         return np.concatenate([np.empty(0, dtype=np.int64), *(window.labels for window in self.windows)])
 
     @property
-    def labelled(self) -> np.ndarray:
-        return np.concatenate([np.empty(0, dtype=bool), *(window.labelled for window in self.windows)])
+    def has_label(self) -> np.ndarray:
+        return np.concatenate([np.empty(0, dtype=bool), *(window.has_label for window in self.windows)])
 
     def take(self, indices: Sequence[int] | np.ndarray) -> PlaceRows:
         return PlaceRows([self.windows[index] for index in indices], self.names)
@@ -64,18 +64,18 @@ class PlaceRows:
         window = self.windows[index]
         return {
             **window.inputs,
-            "attention_mask": np.ones(len(window.asked), dtype=np.int64),
-            "asked": window.asked,
+            "attention_mask": np.ones(len(window.predicted), dtype=np.int64),
+            "predicted": window.predicted,
             "uids": window.uid,
             "labels": window.labels,
-            "labelled": window.labelled,
+            "has_label": window.has_label,
         }
 
 
 class PlaceCollator:
     """Windows become one batch, padded on the right; their rows are laid end to end."""
 
-    def __init__(self, tokenizer: Any, task: Task) -> None:
+    def __init__(self, tokenizer: Any, task: TaskInfo) -> None:
         if tokenizer.pad_token_id is None:
             raise ModelError(
                 "the tokenizer has no padding token, so texts of different length cannot share a batch",
@@ -92,11 +92,11 @@ class PlaceCollator:
         for name in rows[0]:
             if name == "uids":
                 columns[name] = np.array([row[name] for row in rows], dtype=np.int64)
-            elif name in ("labels", "labelled"):
+            elif name in ("labels", "has_label"):
                 columns[name] = np.concatenate([row[name] for row in rows])
             else:
                 filler = self.pad_id if name == "input_ids" else 0
-                column = np.full((len(rows), width), filler, dtype=bool if name == "asked" else np.int64)
+                column = np.full((len(rows), width), filler, dtype=bool if name == "predicted" else np.int64)
                 for line, row in zip(column, rows, strict=True):
                     line[: len(row[name])] = row[name]
                 columns[name] = column

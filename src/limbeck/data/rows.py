@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,7 @@ class Split(Dataset, Protocol):
     def labels(self) -> np.ndarray: ...
 
     @property
-    def labelled(self) -> np.ndarray: ...
+    def has_label(self) -> np.ndarray: ...
 
     def take(self, indices: Sequence[int] | np.ndarray) -> Self: ...
 
@@ -42,6 +42,6 @@ class Split(Dataset, Protocol):
 class Collate(Protocol):
     """Rows become one padded batch of tensors."""
 
-    task: Task
+    task: TaskInfo
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]: ...

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from limbeck.core.task import Kind, Task
+from limbeck.core.task import Kind, TaskInfo
 from limbeck.core.trace import Batch
 from limbeck.data.encode import batches
 from limbeck.data.tokens import TokenCollator
@@ -58,8 +58,8 @@ class Sequences:
             "attention_mask": [1] * len(source),
             "decoder_input_ids": [self.start, *target][: len(target)],
             "labels": target,
-            "labelled": [True] * len(target),
-            "asked": [True] * len(target),
+            "has_label": [True] * len(target),
+            "predicted": [True] * len(target),
             "uids": int(self.uids[index]),
         }
 
@@ -113,14 +113,14 @@ def _tokens(
 class SequenceCollator:
     """Rows become one batch, each side padded to its own longest row."""
 
-    def __init__(self, pad_id: int, task: Task) -> None:
+    def __init__(self, pad_id: int, task: TaskInfo) -> None:
         self.pad_id = pad_id
         self.task = task
         self._pad = TokenCollator(pad_id, task)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         read = ("input_ids", "attention_mask", "uids")
-        said = ("labels", "labelled", "asked")
+        said = ("labels", "has_label", "predicted")
         source = self._pad([{name: row[name] for name in read} for row in rows])
         target = self._pad(
             [{"input_ids": row["decoder_input_ids"], **{name: row[name] for name in said}} for row in rows]

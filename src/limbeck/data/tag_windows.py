@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.data.places import Window, hashed, reads, windows_of
 from limbeck.data.tags import Sentence
 
@@ -26,7 +26,7 @@ class _Seen:
 
 
 def tag_windows(
-    sentences: Sequence[Sentence], twins: Sequence[int], tokenizer: Any, task: Task, length: int, stride: int
+    sentences: Sequence[Sentence], twins: Sequence[int], tokenizer: Any, task: TaskInfo, length: int, stride: int
 ) -> list[Window]:
     """`twins` says of each sentence how many like it came before."""
     number = {label: place for place, label in enumerate(task.labels)}
@@ -86,16 +86,16 @@ def _window(
     words: Sequence[tuple[int, int]],
     number: dict[str, int],
 ) -> Window:
-    asked = np.zeros(len(inputs["input_ids"]), dtype=bool)
-    asked[[place for place, _ in words]] = True
+    predicted = np.zeros(len(inputs["input_ids"]), dtype=bool)
+    predicted[[place for place, _ in words]] = True
     tags = [sentence.tags[word] for _, word in words]
     span = f"{twin} {words[0][1]} {words[-1][1]} {len(words)}"
     return Window(
         item=item,
         uid=hashed("tag", [span, *sentence.words], sentence.where),
         inputs=inputs,
-        asked=asked,
+        predicted=predicted,
         labels=np.array([number[tag] if tag else 0 for tag in tags], dtype=np.int64),
-        labelled=np.array([bool(tag) for tag in tags], dtype=bool),
+        has_label=np.array([bool(tag) for tag in tags], dtype=bool),
         where=np.array([word for _, word in words], dtype=np.int32),
     )

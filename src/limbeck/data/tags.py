@@ -10,9 +10,9 @@ from typing import Any
 
 from limbeck.core.errors import DataError
 from limbeck.data.columns import NO_LABELS
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.settings import DataSettings
 from limbeck.data.table import Table
+from limbeck.data.window_settings import WindowSettings
 
 OUTSIDE = "O"
 _WORDS = ("tokens", "words", "token", "word", "text", "sentence")
@@ -41,7 +41,7 @@ class Sentence:
         return self.words
 
     @property
-    def labelled(self) -> bool:
+    def has_label(self) -> bool:
         return any(self.tags)
 
     @property
@@ -50,7 +50,7 @@ class Sentence:
 
 
 def sentences_of(
-    table: Table, settings: DataSettings, places: PlaceSettings
+    table: Table, settings: DataSettings, places: WindowSettings
 ) -> tuple[list[Sentence], Counter[str], dict[str, str]]:
     """The sentences of a table, the rows that are none by reason, and the columns they come from."""
     words = _column(table, places.word_column, _WORDS)
@@ -58,7 +58,7 @@ def sentences_of(
     if not words:
         raise DataError(
             f"{table.source}: no column is known to hold words; its columns: {', '.join(table.columns)}",
-            "name it with --places.word-column",
+            "name it with --windows.word-column",
         )
     names = tuple(settings.classes.split(",")) if settings.classes else table.names.get(tags, ())
     sentences, dropped = [], Counter({"blank line": table.blank} if table.blank else {})
@@ -84,7 +84,7 @@ def _column(table: Table, asked: str, known: Sequence[str]) -> str:
     if asked and asked not in table.columns:
         raise DataError(
             f"{table.source} has no column '{asked}'; its columns: {', '.join(table.columns)}",
-            "name columns with --places.word-column and --places.tag-column",
+            "name columns with --windows.word-column and --windows.tag-column",
         )
     plain = {name.strip().casefold(): name for name in table.columns}
     return asked or next((plain[name] for name in known if name in plain), "")

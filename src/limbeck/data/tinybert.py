@@ -185,8 +185,8 @@ class MaskedModel:
         """What fits; nothing for a gap that lies beyond the tokens the model reads."""
         import torch
 
-        from limbeck.core.show import show
-        from limbeck.core.task import Task
+        from limbeck.core.forward import forward
+        from limbeck.core.task import TaskInfo
         from limbeck.core.trace import Batch
 
         mask = self.tokenizer.mask_token
@@ -199,10 +199,10 @@ class MaskedModel:
         inputs, ids = inputs.to(self.model.device), inputs["input_ids"]
         asked = ids == self.tokenizer.mask_token_id
         words = len(self._barred)
-        task = Task(kind="mask-fill", vocabulary=words)
-        batch = Batch(task, uids=torch.arange(len(ids)), labels=ids, labelled=asked, inputs=inputs, asked=asked)
+        task = TaskInfo(kind="mask-fill", vocab_size=words)
+        batch = Batch(task, uids=torch.arange(len(ids)), labels=ids, has_label=asked, inputs=inputs, predicted=asked)
         with torch.no_grad():
-            logits = show(self.model, batch, vocabulary=words).tokens.logits().cpu()  # [places, vocabulary]
+            logits = forward(self.model, batch, vocabulary=words).tokens.logits().cpu()  # [places, vocabulary]
         best = logits.masked_fill(self._barred, -torch.inf).topk(min(most + _SPARE, len(self.near.words))).indices
         rows = iter(best.tolist())
         return [

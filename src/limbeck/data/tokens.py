@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from limbeck.core.task import Kind, Task
+from limbeck.core.task import Kind, TaskInfo
 from limbeck.core.trace import Batch
 from limbeck.data.blocks import Blocks
 from limbeck.data.encode import to_batch
@@ -30,8 +30,8 @@ class Question:
 
     inputs: np.ndarray  # [length] int32
     labels: np.ndarray  # [length] int32 token ids; 0 where not labelled
-    labelled: np.ndarray  # [length] bool
-    asked: np.ndarray  # [length] bool: the tokens both models speak of
+    has_label: np.ndarray  # [length] bool
+    predicted: np.ndarray  # [length] bool: the tokens both models speak of
 
 
 class Tokens(ABC):
@@ -59,14 +59,14 @@ class Tokens(ABC):
             "input_ids": question.inputs.tolist(),
             "attention_mask": [1] * self.lengths[block],
             "labels": question.labels.tolist(),
-            "labelled": question.labelled.tolist(),
-            "asked": question.asked.tolist(),
+            "has_label": question.has_label.tolist(),
+            "predicted": question.predicted.tolist(),
             "uids": self.uid(block, question),
         }
         if len(self.blocks.types):
             row["token_type_ids"] = self.blocks.types[self.blocks.tokens(block)].tolist()
-        if len(self.blocks.follows):
-            row["follows"] = int(self.blocks.follows[block])
+        if len(self.blocks.next_sentence_label):
+            row["next_sentence_label"] = int(self.blocks.next_sentence_label[block])
         return row
 
     def uid(self, block: int, question: Question) -> int:
@@ -75,7 +75,7 @@ class Tokens(ABC):
         name = blake2b(f"{len(question.inputs)} {len(types)} ".encode(), digest_size=8, person=self.kind.encode())
         name.update(question.inputs.astype("<i4").tobytes())
         name.update(types.astype("i1").tobytes())
-        name.update(np.packbits(question.asked).tobytes())
+        name.update(np.packbits(question.predicted).tobytes())
         return int.from_bytes(name.digest(), "big") >> 1
 
 
@@ -94,8 +94,8 @@ class MaskedTokens(Tokens):
     def question(self, block: int, round: int) -> Question:
         masked = self.masker.mask(self.blocks, block, round)
         labels = np.where(masked.chosen, self.blocks.ids[self.blocks.tokens(block)], 0)
-        asked = np.ones_like(masked.chosen) if self.ask == "all" else masked.chosen
-        return Question(masked.inputs, labels, masked.chosen, asked)
+        predicted = np.ones_like(masked.chosen) if self.ask == "all" else masked.chosen
+        return Question(masked.inputs, labels, masked.chosen, predicted)
 
 
 class NextTokens(Tokens):
@@ -112,11 +112,11 @@ class NextTokens(Tokens):
     def question(self, block: int, round: int) -> Question:
         place = self.blocks.tokens(block)
         inputs = self.blocks.ids[place]
-        asked = np.zeros(len(inputs), dtype=bool)
-        asked[:-1] = self._learnt[place][1:]
+        predicted = np.zeros(len(inputs), dtype=bool)
+        predicted[:-1] = self._learnt[place][1:]
         labels = np.zeros_like(inputs)
         labels[:-1] = inputs[1:]
-        return Question(inputs, np.where(asked, labels, 0), asked, asked)
+        return Question(inputs, np.where(predicted, labels, 0), predicted, predicted)
 
 
 def uids_of(dataset: Tokens, round: int = 0) -> np.ndarray:
@@ -129,7 +129,7 @@ def uids_of(dataset: Tokens, round: int = 0) -> np.ndarray:
 def asked_counts(dataset: Tokens, round: int = 0) -> np.ndarray:
     """[blocks] int64: tokens asked about in every question of a round."""
     return np.fromiter(
-        (np.count_nonzero(dataset.question(block, round).asked) for block in range(len(dataset))),
+        (np.count_nonzero(dataset.question(block, round).predicted) for block in range(len(dataset))),
         np.int64,
         len(dataset),
     )
@@ -138,7 +138,7 @@ def asked_counts(dataset: Tokens, round: int = 0) -> np.ndarray:
 class TokenCollator:
     """Rows become one padded batch. Padding is where a row has ended: the padding token may also be a word."""
 
-    def __init__(self, pad_id: int, task: Task) -> None:
+    def __init__(self, pad_id: int, task: TaskInfo) -> None:
         self.pad_id = pad_id
         self.task = task
 
@@ -148,10 +148,10 @@ class TokenCollator:
         width = max(len(row["input_ids"]) for row in rows)
         tensors = {}
         for name in rows[0]:
-            if name in ("uids", "follows"):
+            if name in ("uids", "next_sentence_label"):
                 column = np.array([row[name] for row in rows], dtype=np.int64)
             else:
-                kind = bool if name in ("labelled", "asked") else np.int64
+                kind = bool if name in ("has_label", "predicted") else np.int64
                 column = np.full((len(rows), width), self.pad_id if name == "input_ids" else 0, dtype=kind)
                 for line, row in zip(column, rows, strict=True):
                     line[: len(row[name])] = row[name]

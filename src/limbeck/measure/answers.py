@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from limbeck.core.errors import DataError, MismatchError, ModelError
-from limbeck.core.task import OF_TEXTS, Task
+from limbeck.core.task import TEXT_KINDS, TaskInfo
 
 Array = NDArray[Any]
 
 
-def logits_of(task: Task, logits: Array) -> Array:
+def logits_of(task: TaskInfo, logits: Array) -> Array:
     """Logits as float64 [n, outputs]; regression may come as [n]. Refuses another shape and what is not finite."""
     found = np.asarray(logits, dtype=np.float64)
-    if task.kind not in OF_TEXTS:
+    if task.kind not in TEXT_KINDS:
         return found  # sums: per block (measure/tokens.py), sentence (tags.py, written.py) or question (spans.py)
     if task.kind == "regress" and found.ndim == 1:
         found = found[:, None]
@@ -34,10 +34,10 @@ def logits_of(task: Task, logits: Array) -> Array:
     return found
 
 
-def labels_of(task: Task, labels: Array) -> Array:
+def labels_of(task: TaskInfo, labels: Array) -> Array:
     """Labels of labelled rows: class ids [n] int64, [n, labels] bool, or numbers [n] float64."""
     found = np.asarray(labels)
-    if task.kind not in OF_TEXTS:
+    if task.kind not in TEXT_KINDS:
         return found
     shape = (len(found), task.outputs) if task.kind == "multilabel" else (len(found),)
     if found.shape != shape:
@@ -56,23 +56,23 @@ def labels_of(task: Task, labels: Array) -> Array:
     return classes
 
 
-def labelled_rows(task: Task, logits: Array, labels: Array, labelled: Array) -> tuple[Array, Array]:
+def labelled_rows(task: TaskInfo, logits: Array, labels: Array, has_label: Array) -> tuple[Array, Array]:
     """Logits and labels of the rows that have one."""
     found = logits_of(task, logits)
-    mask = np.asarray(labelled, dtype=bool)
+    mask = np.asarray(has_label, dtype=bool)
     if not len(found) == len(labels) == len(mask):
         raise MismatchError(f"{len(found)} answers, {len(labels)} labels and {len(mask)} marks do not pair up")
     return found[mask], labels_of(task, np.asarray(labels)[mask])
 
 
-def answers(task: Task, logits: Array) -> Array:
+def answers(task: TaskInfo, logits: Array) -> Array:
     """The class [n], the labels whose probability is above one half [n, labels] bool, or the number [n]."""
     if task.kind == "classify":
         return logits.argmax(axis=1)
     return logits > 0 if task.kind == "multilabel" else logits[:, 0]
 
 
-def right(task: Task, logits: Array, labels: Array) -> Array:
+def right(task: TaskInfo, logits: Array, labels: Array) -> Array:
     """[n] bool: the answer is the label; with several labels, every one of them."""
     same = answers(task, logits) == labels
     return same.all(axis=1) if task.kind == "multilabel" else same
@@ -87,7 +87,7 @@ def log_sigmoid(logits: Array) -> Array:
     return -np.logaddexp(0.0, -logits)
 
 
-def confidence(task: Task, logits: Array) -> Array:
+def confidence(task: TaskInfo, logits: Array) -> Array:
     """[n]: the probability the model gives to its own whole answer. A number has none, which is 0."""
     if task.kind == "classify":
         return np.exp(log_softmax(logits).max(axis=1))
@@ -96,7 +96,7 @@ def confidence(task: Task, logits: Array) -> Array:
     return np.zeros(len(logits))
 
 
-def spell(task: Task, answer: Any) -> str:
+def spell(task: TaskInfo, answer: Any) -> str:
     """One answer, or one label, as a person reads it."""
     if task.kind == "classify":
         return task.labels[int(answer)]

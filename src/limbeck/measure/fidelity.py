@@ -9,7 +9,7 @@ import numpy as np
 
 from limbeck.core.errors import DataError, MismatchError
 from limbeck.core.record import Disagreement, Fidelity
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.measure.answers import (
     Array,
     answers,
@@ -24,7 +24,7 @@ from limbeck.measure.answers import (
 from limbeck.measure.metrics import METRIC, score
 
 
-def fidelity(task: Task, student_logits: Array, teacher_logits: Array, labels: Array, labelled: Array) -> Fidelity:
+def fidelity(task: TaskInfo, student_logits: Array, teacher_logits: Array, labels: Array, has_label: Array) -> Fidelity:
     """Agreement and divergence over all rows; accuracy where the teacher is right (A) and wrong (B) over labelled ones.
 
     acc = f_A · acc_A + (1 − f_A) · acc_B, with f_A the teacher's accuracy: a student that gains on B has learnt more
@@ -36,8 +36,8 @@ def fidelity(task: Task, student_logits: Array, teacher_logits: Array, labels: A
     if task.kind == "regress":
         agreement = score(METRIC["pearson"], task, student, teacher[:, 0])
         return Fidelity(agreement=agreement, divergence=float(((student - teacher) ** 2).mean()))
-    student_right = right(task, *labelled_rows(task, student, labels, labelled))
-    teacher_right = right(task, *labelled_rows(task, teacher, labels, labelled))
+    student_right = right(task, *labelled_rows(task, student, labels, has_label))
+    teacher_right = right(task, *labelled_rows(task, teacher, labels, has_label))
     in_a, in_b = student_right[teacher_right], student_right[~teacher_right]
     return Fidelity(
         agreement=float(right(task, student, answers(task, teacher)).mean()),
@@ -50,13 +50,13 @@ def fidelity(task: Task, student_logits: Array, teacher_logits: Array, labels: A
 
 
 def disagreements(
-    task: Task,
+    task: TaskInfo,
     texts: Sequence[str],
     pairs: Sequence[str],
     student_logits: Array,
     teacher_logits: Array,
     labels: Array,
-    labelled: Array,
+    has_label: Array,
     most: int = 40,
 ) -> list[Disagreement]:
     """Rows on which the answers differ, the surest first (student's confidence × teacher's).
@@ -65,7 +65,7 @@ def disagreements(
     appears. Regression gives the rows furthest apart, with confidence 0, since a number has none.
     """
     student, teacher = _paired(task, student_logits, teacher_logits)
-    mask = np.asarray(labelled, dtype=bool)
+    mask = np.asarray(has_label, dtype=bool)
     says, taught = answers(task, student), answers(task, teacher)
     differ = ~right(task, student, taught)
     student_sure, teacher_sure = confidence(task, student), confidence(task, teacher)
@@ -92,14 +92,14 @@ def disagreements(
     ]
 
 
-def _paired(task: Task, student: Array, teacher: Array) -> tuple[Array, Array]:
+def _paired(task: TaskInfo, student: Array, teacher: Array) -> tuple[Array, Array]:
     student, teacher = logits_of(task, student), logits_of(task, teacher)
     if len(student) != len(teacher):
         raise MismatchError(f"the student answers {len(student)} rows and the teacher {len(teacher)}")
     return student, teacher
 
 
-def _divergence(task: Task, teacher: Array, student: Array) -> Array:
+def _divergence(task: TaskInfo, teacher: Array, student: Array) -> Array:
     """[n]: KL(teacher ‖ student) of each row; with several labels, the mean of their binary divergences."""
     if task.kind == "classify":
         log_t, log_s = log_softmax(teacher), log_softmax(student)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limbeck.core.task import OF_TOKENS, Task
+from limbeck.core.task import LANGUAGE_KINDS, TaskInfo
 from limbeck.measure.answers import Array, answers, log_sigmoid, log_softmax, right
 
 BINS = 15
@@ -22,13 +22,13 @@ class Metric(NamedTuple):
     title: str  # inside a sentence
     meaning: str
     higher_is_better: bool
-    columns: Callable[[Task, Array, Array], Array]  # logits [n, outputs], labels → [n, k]
+    columns: Callable[[TaskInfo, Array, Array], Array]  # logits [n, outputs], labels → [n, k]
     value: Callable[[Array, Array], Array]  # weights [r, n], columns [n, k] → [r]
     points: bool = False  # told in hundredths
     heavy: bool = False  # goes through all rows again for every resample, where the others go through sums
 
 
-def score(metric: Metric, task: Task, logits: Array, labels: Array) -> float:
+def score(metric: Metric, task: TaskInfo, logits: Array, labels: Array) -> float:
     """The metric on these rows, each counted once."""
     return float(metric.value(np.ones((1, len(logits))), metric.columns(task, logits, labels))[0])
 
@@ -36,27 +36,27 @@ def score(metric: Metric, task: Task, logits: Array, labels: Array) -> float:
 # What one looks at, row by row.
 
 
-def _right(task: Task, logits: Array, labels: Array) -> Array:
+def _right(task: TaskInfo, logits: Array, labels: Array) -> Array:
     return right(task, logits, labels)[:, None].astype(np.float64)
 
 
-def _wrong_decisions(task: Task, logits: Array, labels: Array) -> Array:
+def _wrong_decisions(task: TaskInfo, logits: Array, labels: Array) -> Array:
     return (answers(task, logits) != labels).mean(axis=1, keepdims=True)
 
 
-def _surprise(task: Task, logits: Array, labels: Array) -> Array:
+def _surprise(task: TaskInfo, logits: Array, labels: Array) -> Array:
     return -np.take_along_axis(log_softmax(logits), labels[:, None], axis=1)
 
 
-def _squared_error(task: Task, logits: Array, labels: Array) -> Array:
+def _squared_error(task: TaskInfo, logits: Array, labels: Array) -> Array:
     return (logits - labels[:, None]) ** 2
 
 
-def _absolute_error(task: Task, logits: Array, labels: Array) -> Array:
+def _absolute_error(task: TaskInfo, logits: Array, labels: Array) -> Array:
     return np.abs(logits - labels[:, None])
 
 
-def hits(task: Task, logits: Array, labels: Array) -> Array:
+def hits(task: TaskInfo, logits: Array, labels: Array) -> Array:
     """[n, 3C]: per class, answered and right; answered; true."""
     said, true = answers(task, logits), labels
     if task.kind == "classify":
@@ -65,7 +65,7 @@ def hits(task: Task, logits: Array, labels: Array) -> Array:
     return np.concatenate([said & true, said, true], axis=1).astype(np.float64)
 
 
-def _overconfidence(task: Task, logits: Array, labels: Array) -> Array:
+def _overconfidence(task: TaskInfo, logits: Array, labels: Array) -> Array:
     """[n, bins]: confidence minus correctness, in the bin of the confidence; bins are closed above."""
     if task.kind == "multilabel":
         sure, correct = np.exp(log_sigmoid(np.abs(logits))), (logits > 0) == labels
@@ -76,11 +76,11 @@ def _overconfidence(task: Task, logits: Array, labels: Array) -> Array:
     return np.stack([np.where(bin_of == b, gap, 0.0).sum(axis=1) for b in range(BINS)], axis=1)
 
 
-def _answer_and_label(task: Task, logits: Array, labels: Array) -> Array:
+def _answer_and_label(task: TaskInfo, logits: Array, labels: Array) -> Array:
     return np.stack([logits[:, 0], labels], axis=1)
 
 
-def _moments(task: Task, logits: Array, labels: Array) -> Array:
+def _moments(task: TaskInfo, logits: Array, labels: Array) -> Array:
     """[n, 5]: x, y, x², y², xy, standardised first so that sums of squares do not cancel."""
     x, y = _standardised(logits[:, 0]), _standardised(labels)
     return np.stack([x, y, x * x, y * y, x * y], axis=1)
@@ -165,7 +165,7 @@ def _midranks(weights: Array, x: Array) -> Array:
     return ranks[:, group]
 
 
-def _sums(task: Task, tallies: Array, labels: Array) -> Array:
+def _sums(task: TaskInfo, tallies: Array, labels: Array) -> Array:
     """Of tokens, what was summed per block (measure/tokens.py) stands where other tasks have logits."""
     return tallies
 
@@ -235,5 +235,5 @@ BY_KIND: dict[str, tuple[str, ...]] = {
     "classify": ("accuracy", "f1", "f1_macro", "f1_weighted", "matthews", "ece", "nll"),
     "multilabel": ("f1_micro", "f1_macro", "accuracy", "hamming", "ece"),
     "regress": ("pearson", "spearman", "mse", "mae"),
-    **dict.fromkeys(OF_TOKENS, ("perplexity", "token_nll", "token_accuracy", "token_ece")),
+    **dict.fromkeys(LANGUAGE_KINDS, ("perplexity", "token_nll", "token_accuracy", "token_ece")),
 }

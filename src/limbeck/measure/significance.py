@@ -8,7 +8,7 @@ import numpy as np
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.record import Comparison
-from limbeck.core.task import OF_TOKENS, Task
+from limbeck.core.task import LANGUAGE_KINDS, TaskInfo
 from limbeck.measure.answers import Array, labelled_rows
 from limbeck.measure.by_task import metric_of
 from limbeck.measure.metrics import Metric
@@ -20,14 +20,14 @@ DIGITS = 12  # beyond these a difference is rounding, which must not decide on w
 
 
 def compare(
-    task: Task,
+    task: TaskInfo,
     metric: str,
     better: str,
     than: str,
     a: Sequence[Array],
     b: Sequence[Array],
     labels: Array,
-    labelled: Array,
+    has_label: Array,
     seed: int = 0,
     rounds: int = 10_000,
     confidence: float = 0.95,
@@ -41,7 +41,7 @@ def compare(
     """
     chosen = metric_of(task, metric)
     _check(a, b, rounds, confidence)
-    columns = np.array([[_columns(task, chosen, x, labels, labelled) for x in arm] for arm in (a, b)])  # [2, s, n, k]
+    columns = np.array([[_columns(task, chosen, x, labels, has_label) for x in arm] for arm in (a, b)])  # [2, s, n, k]
     seeds, rows = columns.shape[1:3]
     if not rows:
         raise DataError(f"no test row has a label, so {metric} cannot be compared", "give a labelled test split")
@@ -76,8 +76,8 @@ def _check(a: Sequence[Array], b: Sequence[Array], rounds: int, confidence: floa
         raise KnobError(f"no interval from {rounds} rounds at confidence {confidence}", "confidence lies in (0, 1)")
 
 
-def _columns(task: Task, metric: Metric, logits: Array, labels: Array, labelled: Array) -> Array:
-    counted, gold = labelled_rows(task, logits, labels, labelled)
+def _columns(task: TaskInfo, metric: Metric, logits: Array, labels: Array, has_label: Array) -> Array:
+    counted, gold = labelled_rows(task, logits, labels, has_label)
     return metric.columns(task, counted, gold) if len(gold) else np.empty((0, 1))
 
 
@@ -117,9 +117,9 @@ def _kinds(rows: Array) -> tuple[Array, Array]:
     return first[order], count[order]
 
 
-def _row(task: Task) -> str:
+def _row(task: TaskInfo) -> str:
     """What is drawn anew in each round."""
-    return "block" if task.kind in OF_TOKENS else "question" if task.kind == "answer" else "sentence"
+    return "block" if task.kind in LANGUAGE_KINDS else "question" if task.kind == "answer" else "sentence"
 
 
 def _sentence(found: Comparison, metric: Metric, what: str) -> str:

@@ -31,9 +31,9 @@ class Span:
     null: float  # the same sum for place 0, which says that there is no answer
 
 
-def best_spans(start: Array, end: Array, asked: Array, longest: int, nullable: bool) -> list[Span]:
+def best_spans(start: Array, end: Array, predicted: Array, longest: int, nullable: bool) -> list[Span]:
     """The best span of each window, from logits [windows, length]: start ≤ end, and `longest` tokens at most."""
-    inside = asked.astype(bool).copy()
+    inside = predicted.astype(bool).copy()
     null = (start[:, 0] + end[:, 0]).astype(np.float64) if nullable else np.full(len(start), -np.inf)
     inside[:, 0] &= not nullable
     start, end = (np.where(inside, logits, -np.inf).astype(np.float64) for logits in (start, end))

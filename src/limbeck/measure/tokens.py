@@ -42,27 +42,29 @@ def tally(
     """Every token that has a label is predicted once. `on_batch` hears how many blocks are done."""
     import torch
 
-    from limbeck.core.show import show
+    from limbeck.core.forward import forward
 
     uids: list[Array] = [np.empty(0, dtype=np.int64)]
     sums: list[Array] = [np.empty((0, 3 + BINS))]
     near = torch.zeros(5, dtype=torch.float64)
     with at_rest(model), torch.inference_mode():
         for batch in batches:
-            shown = show(model, batch.to(model.device), vocabulary=vocabulary).tokens
+            shown = forward(model, batch.to(model.device), vocabulary=vocabulary).tokens
             answers = teacher.answer(batch).tokens
-            asked = batch.counted
-            block = torch.arange(len(asked))[:, None].expand_as(asked)[asked]  # [tokens]
-            labels, labelled = batch.labels[asked], batch.labelled[asked]
-            found = torch.zeros(len(asked), 3 + BINS, dtype=torch.float64)
+            predicted = batch.in_loss
+            block = torch.arange(len(predicted))[:, None].expand_as(predicted)[predicted]  # [tokens]
+            labels, has_label = batch.labels[predicted], batch.has_label[predicted]
+            found = torch.zeros(len(predicted), 3 + BINS, dtype=torch.float64)
             step = max(_LOGITS // max(shown.vocabulary, 1), 1)
             for start in range(0, len(shown), step):
                 part = slice(start, start + step)
                 log_q = shown.logits(part).float().log_softmax(-1).cpu()
                 rows = _rows(log_q, labels[part])
-                found.index_add_(0, block[part][labelled[part]], rows[labelled[part]])
+                found.index_add_(0, block[part][has_label[part]], rows[has_label[part]])
                 if len(answers):
-                    near += _nearness(log_q, answers.logits(part).float().log_softmax(-1), labels[part], labelled[part])
+                    near += _nearness(
+                        log_q, answers.logits(part).float().log_softmax(-1), labels[part], has_label[part]
+                    )
             uids.append(batch.uids.numpy())
             sums.append(found.numpy())
             if on_batch is not None:
@@ -85,13 +87,13 @@ def _rows(log_q: Tensor, labels: Tensor) -> Tensor:
     return rows
 
 
-def _nearness(log_q: Tensor, log_p: Tensor, labels: Tensor, labelled: Tensor) -> Tensor:
+def _nearness(log_q: Tensor, log_p: Tensor, labels: Tensor, has_label: Tensor) -> Tensor:
     """Tokens, those answered alike, KL(teacher ‖ student), and of labelled ones: teacher right, and student with it."""
     import torch
 
     student, teacher = log_q.argmax(-1), log_p.argmax(-1)
     divergence = torch.where(log_p > -torch.inf, log_p.exp() * (log_p - log_q), 0.0).sum()
-    knows = labelled & (teacher == labels)
+    knows = has_label & (teacher == labels)
     both = knows & (student == labels)
     counts = ((student == teacher).sum(), divergence, knows.sum(), both.sum())
     return torch.tensor([len(log_q), *(count.item() for count in counts)], dtype=torch.float64)

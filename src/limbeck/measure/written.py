@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 
 from limbeck.core.errors import KnobError, MismatchError, ModelError
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.measure.answers import Array
 from limbeck.measure.metrics import Metric, ratio
 
@@ -107,10 +107,10 @@ def chrf(sums: Array) -> Array:
 # What one looks at, row by row.
 
 
-def _part(*places: slice) -> Callable[[Task, Array, Array], Array]:
+def _part(*places: slice) -> Callable[[TaskInfo, Array, Array], Array]:
     """Only what a metric is made from, so that rows alike in it are drawn as one kind."""
 
-    def columns(task: Task, rows: Array, labels: Array) -> Array:
+    def columns(task: TaskInfo, rows: Array, labels: Array) -> Array:
         return np.concatenate([rows[:, place] for place in places], axis=1)
 
     return columns
@@ -120,7 +120,7 @@ def _of_beam(place: slice) -> slice:
     return slice(place.start + COUNTS, place.stop + COUNTS)
 
 
-def _probability(task: Task, rows: Array, labels: Array) -> Array:
+def _probability(task: TaskInfo, rows: Array, labels: Array) -> Array:
     """[n, 2]: of the best text, and whether it is known."""
     known = ~np.isnan(rows[:, BEST])
     return np.stack([np.exp(np.where(known, rows[:, BEST], -np.inf)), known], axis=1)

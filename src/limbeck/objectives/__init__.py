@@ -3,37 +3,37 @@
 from limbeck.objectives.answers import ConfusingAnswers
 from limbeck.objectives.cka import CKA
 from limbeck.objectives.distilbert import Cosine
-from limbeck.objectives.drawn import DrawnTargets
 from limbeck.objectives.gkd import GeneralisedJSD
 from limbeck.objectives.hinton import SoftTargets
 from limbeck.objectives.labels import Labels
-from limbeck.objectives.language import Language
+from limbeck.objectives.language import LanguageModeling
 from limbeck.objectives.logits import LogitRegression
 from limbeck.objectives.minilm import MiniLM
 from limbeck.objectives.minilmv2 import MiniLMv2
-from limbeck.objectives.mobilebert import Transfer
+from limbeck.objectives.mobilebert import MobileBERTTransfer
 from limbeck.objectives.next_sentence import NextSentence
-from limbeck.objectives.pkd import Patience
+from limbeck.objectives.pkd import PKD
+from limbeck.objectives.sampled import SampledTargets
 from limbeck.objectives.tinybert import TinyBERT
 from limbeck.objectives.truncated import Truncated
 from limbeck.objectives.word_kd import WordKD
 
 __all__ = [
     "CKA",
+    "PKD",
     "ConfusingAnswers",
     "Cosine",
-    "DrawnTargets",
     "GeneralisedJSD",
     "Labels",
-    "Language",
+    "LanguageModeling",
     "LogitRegression",
     "MiniLM",
     "MiniLMv2",
+    "MobileBERTTransfer",
     "NextSentence",
-    "Patience",
+    "SampledTargets",
     "SoftTargets",
     "TinyBERT",
-    "Transfer",
     "Truncated",
     "WordKD",
 ]

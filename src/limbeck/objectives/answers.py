@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @method("confusing", HU_2018)
 class ConfusingAnswers(Objective):
-    rows: ClassVar[Rows] = "labelled"
+    rows: ClassVar[Rows] = "has_label"
     wants: ClassVar[Want] = Want.LOGITS
     serves: ClassVar[tuple[Kind, ...]] = ("answer",)
     remedy: ClassVar[str] = "it speaks of spans that answer a question; use it with --task answer"
@@ -38,7 +38,7 @@ class ConfusingAnswers(Objective):
     longest: int = knob(30, "tokens of a span at most", at_least=1, source="BERT code, max_answer_length")
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
-        known = batch.labelled[0::2]
+        known = batch.has_label[0::2]
         gold = batch.labels.view(-1, 2)[known]  # [n, 2]
         starts, ends, kept = _confusing(_log(teacher, batch)[known], gold, self.spans, self.longest)
         log_q = _log(student, batch)[known]  # [n, 2, length]
@@ -46,7 +46,7 @@ class ConfusingAnswers(Objective):
         wrong = log_q[:, 0].gather(1, starts) + log_q[:, 1].gather(1, ends)  # [n, spans]
         excess = (self.margin - right[:, None] + wrong)[kept].clamp(min=0)
         # the term is of a text, and a text has two rows
-        return {"confusing": Mean(2 * excess.sum(), batch.labelled.sum())}
+        return {"confusing": Mean(2 * excess.sum(), batch.has_label.sum())}
 
 
 def _log(trace: Trace, batch: Batch) -> Tensor:

@@ -23,10 +23,10 @@ from limbeck.core.card import method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
-from limbeck.core.task import OF_PLACES, OF_TEXTS, OF_TOKENS, Kind
+from limbeck.core.task import LANGUAGE_KINDS, TEXT_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Pool, Want
-from limbeck.math.layermap import layer_pairs
+from limbeck.core.want import Pool, Request, Want
+from limbeck.functional.layermap import layer_pairs
 from limbeck.objectives.papers import DASGUPTA_COHN_2025
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class CKA(Objective):
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "examples"
-    serves: ClassVar[tuple[Kind, ...]] = (*OF_TEXTS, *OF_PLACES, *OF_TOKENS)
+    serves: ClassVar[tuple[Kind, ...]] = (*TEXT_KINDS, *WINDOW_KINDS, *LANGUAGE_KINDS)
 
     layers: str = knob(
         "uniform",
@@ -58,7 +58,7 @@ class CKA(Objective):
     def wants(self) -> Want:  # type: ignore[override]  # depends on what a row is
         return Want.HIDDEN if self.among == "tokens" else Want.POOLED
 
-    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+    def requests(self, student: Shape, teacher: Shape) -> tuple[Request, Request]:
         pairs = layer_pairs(self.layers, student.layers, teacher.layers)
         return (
             self._ask(Want.LOGITS | self.wants, tuple(j for j, _ in pairs)),
@@ -66,7 +66,7 @@ class CKA(Objective):
         )
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
-        from limbeck.math.cka import linear_cka
+        from limbeck.functional.cka import linear_cka
 
         mine, theirs = self._rows(student, batch), self._rows(teacher, batch)
         pairs = layer_pairs(self.layers, len(mine) - 1, len(theirs) - 1)
@@ -75,11 +75,11 @@ class CKA(Objective):
         total = texts * sum(unlike[1:], start=unlike[0]) / len(pairs)
         return {"cka": Mean(total, batch.uids.new_tensor(texts))}
 
-    def _ask(self, want: Want, layers: tuple[int, ...]) -> Ask:
+    def _ask(self, want: Want, layers: tuple[int, ...]) -> Request:
         if self.among == "tokens":
-            return Ask(want, hidden=layers)
+            return Request(want, hidden=layers)
         pool: Pool = "mean" if self.pool == "mean" else "cls"
-        return Ask(want, pooled=layers, pool=pool)
+        return Request(want, pooled=layers, pool=pool)
 
     def _rows(self, trace: Trace, batch: Batch) -> tuple[Tensor, ...]:
         """[rows, width] of each layer; empty where it was not asked for."""

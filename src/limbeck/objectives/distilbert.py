@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.errors import MismatchError
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
-from limbeck.core.task import OF_TOKENS, Kind
+from limbeck.core.task import LANGUAGE_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 from limbeck.objectives.papers import SANH_2019
 
 
@@ -28,20 +28,22 @@ from limbeck.objectives.papers import SANH_2019
 class Cosine(Objective):
     rows: ClassVar[Rows] = "present"
     wants: ClassVar[Want] = Want.HIDDEN
-    serves: ClassVar[tuple[Kind, ...]] = OF_TOKENS
+    serves: ClassVar[tuple[Kind, ...]] = LANGUAGE_KINDS
     remedy: ClassVar[str] = "it belongs to pre-training; for texts with labels use 'hinton' or 'logits'"
 
-    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+    def requests(self, student: Shape, teacher: Shape) -> tuple[Request, Request]:
         if student.hidden != teacher.hidden:
             raise MismatchError(
                 f"'cosine' compares states of one width, but the student has {student.hidden} and the teacher "
                 f"{teacher.hidden}",
                 "keep the teacher's width, or give the term the weight 0",
             )
-        return Ask(Want.LOGITS | Want.HIDDEN, hidden=(student.layers,)), Ask(Want.HIDDEN, hidden=(teacher.layers,))
+        return Request(Want.LOGITS | Want.HIDDEN, hidden=(student.layers,)), Request(
+            Want.HIDDEN, hidden=(teacher.layers,)
+        )
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
         present = batch.inputs["attention_mask"].bool()
         # Chosen before the formula: what stands at padding may be anything.
-        each = math.cosine_distance(teacher.hidden[-1][present], student.hidden[-1][present])
+        each = functional.cosine_distance(teacher.hidden[-1][present], student.hidden[-1][present])
         return {"cosine": Mean(each.sum(), present.sum())}

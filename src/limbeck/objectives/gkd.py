@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.chunk import Chunk
 from limbeck.core.knob import knob
@@ -38,4 +38,4 @@ class GeneralisedJSD(TokenObjective):
 
     def each(self, chunk: Chunk) -> Tensor:
         log_p, log_q = chunk.log_p(self.temperature), chunk.log_q(self.temperature)
-        return self.temperature**2 * math.scaled_jsd(log_p, log_q, self.beta)
+        return self.temperature**2 * functional.scaled_jsd(log_p, log_q, self.beta)

@@ -15,11 +15,11 @@ from __future__ import annotations
 from math import inf
 from typing import ClassVar
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Terms
-from limbeck.core.task import OF_PLACES, Kind
+from limbeck.core.task import WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
 from limbeck.objectives.papers import HINTON_2015
@@ -29,7 +29,7 @@ from limbeck.objectives.places import within
 @method("hinton", HINTON_2015)
 class SoftTargets(Objective):
     wants: ClassVar[Want] = Want.LOGITS
-    serves: ClassVar[tuple[Kind, ...]] = ("classify", "multilabel", *OF_PLACES)
+    serves: ClassVar[tuple[Kind, ...]] = ("classify", "multilabel", *WINDOW_KINDS)
     remedy: ClassVar[str] = "a number has no distribution to soften; use 'logits', which matches the number itself"
 
     temperature: float = knob(
@@ -38,8 +38,8 @@ class SoftTargets(Objective):
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
         if batch.task.kind == "multilabel":
-            each = math.binary_kl(teacher.logits, student.logits, self.temperature) / batch.task.outputs
+            each = functional.binary_kl(teacher.logits, student.logits, self.temperature) / batch.task.outputs
         else:
             taught, said = (within(trace.logits, batch, -inf) for trace in (teacher, student))
-            each = math.kl(taught, said, self.temperature)
+            each = functional.kl(taught, said, self.temperature)
         return {"soft": Mean(self.temperature**2 * each.sum(), each.new_tensor(len(each)))}

@@ -13,26 +13,26 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.objective import Objective, Rows, Terms
-from limbeck.core.task import OF_PLACES, OF_TEXTS, Kind
+from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.objectives.papers import DEVLIN_2019
 
 
 @method("labels", DEVLIN_2019)
 class Labels(Objective):
-    rows: ClassVar[Rows] = "labelled"
-    serves: ClassVar[tuple[Kind, ...]] = (*OF_TEXTS, *OF_PLACES)
+    rows: ClassVar[Rows] = "has_label"
+    serves: ClassVar[tuple[Kind, ...]] = (*TEXT_KINDS, *WINDOW_KINDS)
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
         # Rows are chosen before the loss: an unlabelled row's label may be any filler.
-        logits, labels = student.logits[batch.labelled], batch.labels[batch.labelled]
-        if batch.task.kind == "classify" or batch.task.of_places:
-            each = math.hard_cross_entropy(logits, labels)
+        logits, labels = student.logits[batch.has_label], batch.labels[batch.has_label]
+        if batch.task.kind == "classify" or batch.task.in_windows:
+            each = functional.hard_cross_entropy(logits, labels)
         elif batch.task.kind == "multilabel":
-            each = math.hard_binary_cross_entropy(logits, labels)
+            each = functional.hard_binary_cross_entropy(logits, labels)
         else:
-            each = math.squared_distance(labels.view(-1, 1), logits.view(-1, 1))
-        return {"labels": math.masked_mean(each, batch.labelled[batch.labelled])}
+            each = functional.squared_distance(labels.view(-1, 1), logits.view(-1, 1))
+        return {"labels": functional.masked_mean(each, batch.has_label[batch.has_label])}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.chunk import Chunk
 from limbeck.core.knob import knob
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 @method("language", DEVLIN_2019)
-class Language(TokenObjective):
-    rows: ClassVar[Rows] = "labelled"
+class LanguageModeling(TokenObjective):
+    rows: ClassVar[Rows] = "has_label"
     name: ClassVar[str] = "language"
 
     smoothing: float = knob(
@@ -33,6 +33,6 @@ class Language(TokenObjective):
     )
 
     def each(self, chunk: Chunk) -> Tensor:
-        words = chunk.labels.where(chunk.labelled, 0)  # a filler may be no id at all
-        gold = -math.pick(chunk.log_q(), words[:, None])[:, 0]
+        words = chunk.labels.where(chunk.has_label, 0)  # a filler may be no id at all
+        gold = -functional.pick(chunk.log_q(), words[:, None])[:, 0]
         return (1 - self.smoothing) * gold - self.smoothing * chunk.log_q().mean(-1) if self.smoothing else gold

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.objective import Mean, Objective, Terms
-from limbeck.core.task import OF_PLACES, OF_TEXTS, Kind
+from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
 from limbeck.objectives.papers import BA_CARUANA_2014
@@ -24,11 +24,11 @@ from limbeck.objectives.places import places, within
 @method("logits", BA_CARUANA_2014)
 class LogitRegression(Objective):
     wants: ClassVar[Want] = Want.LOGITS
-    serves: ClassVar[tuple[Kind, ...]] = (*OF_TEXTS, *OF_PLACES)
+    serves: ClassVar[tuple[Kind, ...]] = (*TEXT_KINDS, *WINDOW_KINDS)
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
         taught, said = (within(trace.logits, batch, 0.0) for trace in (teacher, student))
-        each = math.squared_distance(taught, said)
+        each = functional.squared_distance(taught, said)
         if batch.task.kind == "answer":
             each = each * said.shape[1] / places(batch)
         return {"logits": Mean(each.sum(), each.new_tensor(len(each)))}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.chunk import Chunk
 from limbeck.core.objective import Objective, Rows, TokenObjective
 from limbeck.core.trace import Batch, Trace
@@ -46,7 +46,7 @@ class _Lean(Chunk):
     def log_q(self, temperature: float = 1.0) -> Tensor:
         key = ("student", temperature)
         if key not in self._made:
-            self._made[key] = math.log_softmax(self.logits, temperature)
+            self._made[key] = functional.log_softmax(self.logits, temperature)
         return self._made[key]
 
 
@@ -59,20 +59,20 @@ def _over_tokens(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     import torch
 
-    from limbeck.math.chunked import chunked
+    from limbeck.functional.chunked import chunked
 
-    asked = batch.counted
-    labels, labelled = batch.labels[asked], batch.labelled[asked]
-    counts = rows or {"labelled": labelled.sum(), "counted": asked.sum()}
+    predicted = batch.in_loss
+    labels, has_label = batch.labels[predicted], batch.has_label[predicted]
+    counts = rows or {"has_label": has_label.sum(), "in_loss": predicted.sum()}
     dtype = torch.promote_types(student.tokens.features.dtype, torch.float32)
     share = torch.stack([1 / counts[part.rows].clamp(min=1).to(dtype) for _, part in terms])
     weights = share * share.new_tensor([weight for weight, _ in terms])
 
     def each(logits: Tensor, tokens: slice) -> Tensor:
-        chunk = _Lean(logits, labels[tokens], labelled[tokens], teacher, tokens)
+        chunk = _Lean(logits, labels[tokens], has_label[tokens], teacher, tokens)
         values = [(part, part.each(chunk)) for _, part in terms]
         # Chosen, not multiplied by 0: what is left out may be NaN.
-        return torch.stack([(v[chunk.labelled] if part.rows == "labelled" else v).sum() for part, v in values])
+        return torch.stack([(v[chunk.has_label] if part.rows == "has_label" else v).sum() for part, v in values])
 
     total, sums = chunked(student.tokens, each, weights)
     shown: dict[str, Tensor] = {}

@@ -18,9 +18,9 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
-from limbeck.core.task import OF_ENCODERS, Kind
+from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 from limbeck.objectives.papers import WANG_2020
 
 
@@ -29,14 +29,14 @@ class MiniLM(Objective):
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
     wants: ClassVar[Want] = Want.ATTENTION | Want.VALUES
-    serves: ClassVar[tuple[Kind, ...]] = OF_ENCODERS
+    serves: ClassVar[tuple[Kind, ...]] = ENCODER_KINDS
     remedy: ClassVar[str] = "it compares encoders; for words one after the other use 'word-kd' or 'truncated'"
 
     attention: float = knob(1.0, "weight of the attention's KL", at_least=0, source="paper, equal weights")
     values: float = knob(1.0, "weight of the KL of values' relations", at_least=0, source="paper, equal weights")
     layer: int = knob(0, "layer of the teacher, counted from 1; 0: the last", at_least=0, source="paper, the last")
 
-    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+    def requests(self, student: Shape, teacher: Shape) -> tuple[Request, Request]:
         if student.heads != teacher.heads:
             raise MismatchError(
                 f"minilm compares heads one to one, but the student has {student.heads} and the teacher "
@@ -47,7 +47,7 @@ class MiniLM(Objective):
         return last_layers("minilm", weights, self.layer, student, teacher)
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
-        from limbeck.math.relation import attention_kl, relation_kl
+        from limbeck.functional.relation import attention_kl, relation_kl
 
         present = batch.inputs["attention_mask"].bool()
         chosen = self.layer or -1
@@ -62,7 +62,9 @@ class MiniLM(Objective):
         return found
 
 
-def last_layers(name: str, weights: dict[Want, float], layer: int, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+def last_layers(
+    name: str, weights: dict[Want, float], layer: int, student: Shape, teacher: Shape
+) -> tuple[Request, Request]:
     """What has weight, asked of the student's last layer and of one layer of the teacher."""
     if layer > teacher.layers:
         raise MismatchError(
@@ -74,4 +76,4 @@ def last_layers(name: str, weights: dict[Want, float], layer: int, student: Shap
         want |= part if weight else Want.NOTHING
     if not want:
         raise KnobError(f"every weight within {name} is 0", f"give the term {name} itself the weight 0 to leave it out")
-    return Ask(Want.LOGITS | want, heads=(student.layers,)), Ask(want, heads=(layer or teacher.layers,))
+    return Request(Want.LOGITS | want, heads=(student.layers,)), Request(want, heads=(layer or teacher.layers,))

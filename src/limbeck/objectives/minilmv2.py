@@ -19,9 +19,9 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
-from limbeck.core.task import OF_ENCODERS, Kind
+from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 from limbeck.objectives.minilm import last_layers
 from limbeck.objectives.papers import WANG_2021
 
@@ -33,7 +33,7 @@ class MiniLMv2(Objective):
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
     wants: ClassVar[Want] = Want.QUERIES | Want.KEYS | Want.VALUES
-    serves: ClassVar[tuple[Kind, ...]] = OF_ENCODERS
+    serves: ClassVar[tuple[Kind, ...]] = ENCODER_KINDS
     remedy: ClassVar[str] = "it compares encoders; for words one after the other use 'word-kd' or 'truncated'"
 
     queries: float = knob(1.0, "weight of the KL of queries' relations", at_least=0, source=_EQUAL)
@@ -46,7 +46,7 @@ class MiniLMv2(Objective):
         0, "layer of the teacher, counted from 1; 0: the last", at_least=0, source="paper, the last of a base teacher"
     )
 
-    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+    def requests(self, student: Shape, teacher: Shape) -> tuple[Request, Request]:
         heads = self.heads or student.heads
         common = gcd(student.hidden, teacher.hidden)
         if common % heads:
@@ -60,7 +60,7 @@ class MiniLMv2(Objective):
         return last_layers("minilmv2", weights, self.layer, student, teacher)
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
-        from limbeck.math.relation import relation_kl
+        from limbeck.functional.relation import relation_kl
 
         present = batch.inputs["attention_mask"].bool()
         weights = {"queries": self.queries, "keys": self.keys, "values": self.values}

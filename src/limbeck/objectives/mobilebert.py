@@ -27,16 +27,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
-from limbeck.core.task import OF_ENCODERS, Kind
+from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Want
-from limbeck.math.layermap import Pairs, layer_pairs
+from limbeck.core.want import Request, Want
+from limbeck.functional.layermap import Pairs, layer_pairs
 from limbeck.objectives.papers import SUN_2020
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ _OF_STATES = ("features", "mean", "variance")
 
 
 @method("mobilebert", SUN_2020)
-class Transfer(Objective):
+class MobileBERTTransfer(Objective):
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
-    serves: ClassVar[tuple[Kind, ...]] = OF_ENCODERS
+    serves: ClassVar[tuple[Kind, ...]] = ENCODER_KINDS
     remedy: ClassVar[str] = (
         "it compares what sees the whole text; for the next word use 'word-kd', 'truncated' or 'cka'"
     )
@@ -70,14 +70,14 @@ class Transfer(Objective):
         states = Want.HIDDEN if any(getattr(self, name) for name in _OF_STATES) else Want.NOTHING
         return states | (Want.ATTENTION if self.attention else Want.NOTHING)
 
-    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+    def requests(self, student: Shape, teacher: Shape) -> tuple[Request, Request]:
         self._check(student, teacher)
         pairs = layer_pairs(self.layers, student.layers, teacher.layers)
         states = pairs if Want.HIDDEN in self.wants else []
         scores = pairs if Want.ATTENTION in self.wants else []
         return (
-            Ask(Want.LOGITS | self.wants, hidden=tuple(j for j, _ in states), heads=tuple(j for j, _ in scores)),
-            Ask(
+            Request(Want.LOGITS | self.wants, hidden=tuple(j for j, _ in states), heads=tuple(j for j, _ in scores)),
+            Request(
                 self.wants,
                 hidden=tuple(sorted({i for _, i in states})),
                 heads=tuple(sorted({i for _, i in scores})),
@@ -125,17 +125,17 @@ class Transfer(Objective):
 
 def _feature_gap(teacher: Tensor, student: Tensor) -> Tensor:
     """[tokens, width] twice → [tokens]."""
-    return math.squared_distance(_normed(teacher), _normed(student))
+    return functional.squared_distance(_normed(teacher), _normed(student))
 
 
 def _mean_gap(teacher: Tensor, student: Tensor) -> Tensor:
-    from limbeck.math.divergence import wide
+    from limbeck.functional.divergence import wide
 
     return (wide(student).mean(-1) - wide(teacher).mean(-1)).square()
 
 
 def _variance_gap(teacher: Tensor, student: Tensor) -> Tensor:
-    from limbeck.math.divergence import wide
+    from limbeck.functional.divergence import wide
 
     return (wide(student).var(-1, correction=0) - wide(teacher).var(-1, correction=0)).abs()
 
@@ -143,7 +143,7 @@ def _variance_gap(teacher: Tensor, student: Tensor) -> Tensor:
 def _normed(states: Tensor) -> Tensor:
     from torch.nn import functional as F
 
-    from limbeck.math.divergence import wide
+    from limbeck.functional.divergence import wide
 
     return F.layer_norm(wide(states), states.shape[-1:], eps=1e-12)
 
@@ -153,4 +153,4 @@ def _attention_gap(teacher: Tensor, student: Tensor, present: Tensor) -> Tensor:
     nowhere = ~present[:, None, None, :]
     # Padded keys are ruled out in both, and queries chosen, before the formula: padding may hold NaN.
     t, s = (scores.masked_fill(nowhere, float("-inf")).transpose(1, 2)[present] for scores in (teacher, student))
-    return math.kl(t, s).mean(-1).sum()  # [tokens, heads, keys] → [tokens, heads] → []
+    return functional.kl(t, s).mean(-1).sum()  # [tokens, heads, keys] → [tokens, heads] → []

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.task import Kind
@@ -26,5 +26,5 @@ class NextSentence(Objective):
     remedy: ClassVar[str] = "it belongs to BERT's pre-training, mask-fill over pairs of sentences"
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
-        each = math.hard_cross_entropy(student.logits, batch.follows)
+        each = functional.hard_cross_entropy(student.logits, batch.next_sentence_label)
         return {"next": Mean(each.sum(), each.new_tensor(len(each)))}

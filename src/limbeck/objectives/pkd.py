@@ -22,25 +22,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Pool, Want
-from limbeck.math.layermap import layer_pairs
+from limbeck.core.want import Pool, Request, Want
+from limbeck.functional.layermap import layer_pairs
 from limbeck.objectives.papers import SUN_2019
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_BRIDGE = "patience"
+_BRIDGE = "pkd"
 
 
-@method("patience", SUN_2019)
-class Patience(Objective):
+@method("pkd", SUN_2019)
+class PKD(Objective):
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "examples"
     wants: ClassVar[Want] = Want.POOLED
@@ -62,18 +62,18 @@ class Patience(Objective):
     )
     bridge: bool = knob(True, "learn a linear map where the widths differ", source="the paper keeps the width")
 
-    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+    def requests(self, student: Shape, teacher: Shape) -> tuple[Request, Request]:
         if student.hidden != teacher.hidden and not self.bridge:
             raise MismatchError(
-                f"'patience' compares states of one width, but the student has {student.hidden} and the teacher "
+                f"'pkd' compares states of one width, but the student has {student.hidden} and the teacher "
                 f"{teacher.hidden}",
-                "keep the teacher's width, or set objective.patience.bridge to true",
+                "keep the teacher's width, or set objective.pkd.bridge to true",
             )
         pairs = layer_pairs(self.layers, student.layers, teacher.layers)
         pool: Pool = "mean" if self.pool == "mean" else "cls"
         return (
-            Ask(Want.LOGITS | Want.POOLED, pooled=tuple(j for j, _ in pairs), pool=pool),
-            Ask(Want.POOLED, pooled=tuple(i for _, i in pairs), pool=pool),
+            Request(Want.LOGITS | Want.POOLED, pooled=tuple(j for j, _ in pairs), pool=pool),
+            Request(Want.POOLED, pooled=tuple(i for _, i in pairs), pool=pool),
         )
 
     def bridges(self, student: Shape, teacher: Shape) -> dict[str, tuple[int, int]]:
@@ -85,16 +85,16 @@ class Patience(Objective):
         total = sum(gaps[1:], start=gaps[0])
         if self.reduction == "mean":
             total = total / len(pairs)
-        return {"patience": Mean(total, batch.uids.new_tensor(len(batch.uids)))}
+        return {"pkd": Mean(total, batch.uids.new_tensor(len(batch.uids)))}
 
     def _gap(self, teacher: Tensor, student: Tensor) -> Tensor:
         """[texts, width] twice → [], the sum over texts."""
-        each = math.squared_distance(self._direction(teacher), self._direction(student))  # a mean over the width
+        each = functional.squared_distance(self._direction(teacher), self._direction(student))  # a mean over the width
         return each.sum() * (teacher.shape[-1] if self.reduction == "sum" else 1)
 
     def _direction(self, states: Tensor) -> Tensor:
         from torch.nn import functional as F
 
-        from limbeck.math.divergence import wide
+        from limbeck.functional.divergence import wide
 
         return F.normalize(wide(states), dim=-1) if self.normalise else states

@@ -14,9 +14,9 @@ def within(logits: Tensor, batch: Batch, elsewhere: float) -> Tensor:
     """[rows, outputs] with `elsewhere` where no answer can lie; of other kinds of task as they are."""
     if batch.task.kind != "answer":
         return logits
-    return logits.masked_fill(~batch.asked.repeat_interleave(2, 0), elsewhere)
+    return logits.masked_fill(~batch.predicted.repeat_interleave(2, 0), elsewhere)
 
 
 def places(batch: Batch) -> Tensor:
     """[rows] how many places each end of an answer may lie at."""
-    return batch.asked.sum(1).repeat_interleave(2)
+    return batch.predicted.sum(1).repeat_interleave(2)

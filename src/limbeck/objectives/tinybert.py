@@ -24,16 +24,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
-from limbeck.core.task import OF_ENCODERS, Kind
+from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask, Want
-from limbeck.math.layermap import Pairs, layer_pairs
+from limbeck.core.want import Request, Want
+from limbeck.functional.layermap import Pairs, layer_pairs
 from limbeck.objectives.papers import JIAO_2020
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _EMBEDDINGS: Pairs = [(0, 0)]
 class TinyBERT(Objective):
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
-    serves: ClassVar[tuple[Kind, ...]] = OF_ENCODERS
+    serves: ClassVar[tuple[Kind, ...]] = ENCODER_KINDS
     remedy: ClassVar[str] = (
         "it compares what sees the whole text; for the next word use 'word-kd', 'truncated' or 'cka'"
     )
@@ -70,13 +70,13 @@ class TinyBERT(Objective):
         states = Want.HIDDEN if self.embedding or self.hidden else Want.NOTHING
         return states | (Want.ATTENTION if self.attention else Want.NOTHING)
 
-    def asks(self, student: Shape, teacher: Shape) -> tuple[Ask, Ask]:
+    def requests(self, student: Shape, teacher: Shape) -> tuple[Request, Request]:
         self._check(student, teacher)
         pairs = layer_pairs(self.layers, student.layers, teacher.layers)
         states, scores = self._states(pairs), pairs if self.attention else []
         return (
-            Ask(Want.LOGITS | self.wants, hidden=tuple(j for j, _ in states), heads=tuple(j for j, _ in scores)),
-            Ask(self.wants, hidden=tuple(i for _, i in states), heads=tuple(i for _, i in scores)),
+            Request(Want.LOGITS | self.wants, hidden=tuple(j for j, _ in states), heads=tuple(j for j, _ in scores)),
+            Request(self.wants, hidden=tuple(i for _, i in states), heads=tuple(i for _, i in scores)),
         )
 
     def bridges(self, student: Shape, teacher: Shape) -> dict[str, tuple[int, int]]:
@@ -92,7 +92,7 @@ class TinyBERT(Objective):
         def state_gaps(chosen: Pairs) -> Tensor:
             # Tokens are chosen before the map and the formula: what stands at padding may be anything.
             gaps = [
-                math.squared_distance(
+                functional.squared_distance(
                     teacher.hidden[i][present], student.through(self._bridge(j), student.hidden[j][present])
                 )
                 for j, i in chosen
@@ -131,7 +131,7 @@ class TinyBERT(Objective):
 
 def _score_gap(teacher: Tensor, student: Tensor, present: Tensor) -> Tensor:
     """[batch, heads, queries, keys] twice → [], the sum over queries of the mean over heads and keys."""
-    from limbeck.math.divergence import wide
+    from limbeck.functional.divergence import wide
 
     both = present[:, None, :, None] & present[:, None, None, :]
     gap = (wide(student) - wide(teacher)).where(both, 0.0)  # before the square: padding may hold NaN

@@ -29,13 +29,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.chunk import Chunk
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
-from limbeck.core.top import Top
+from limbeck.core.topk import Top
 from limbeck.core.want import Want
 from limbeck.objectives.papers import TAN_2019
 
@@ -60,12 +60,12 @@ class Truncated(TokenObjective):
 
     def each(self, chunk: Chunk) -> Tensor:
         log_q = chunk.log_q(self.temperature)
-        return self.temperature**2 * math.truncated_loss(self.form, self._top(chunk), log_q, self.temperature)
+        return self.temperature**2 * functional.truncated_loss(self.form, self._top(chunk), log_q, self.temperature)
 
     def _top(self, chunk: Chunk) -> Top:
         if len(chunk.top):
             return chunk.top.first(self.k) if self.k else chunk.top
-        return math.top_of(chunk.teacher_logits(), self.k or LIVE_K, self.temperature)
+        return functional.top_of(chunk.teacher_logits(), self.k or LIVE_K, self.temperature)
 
     def fits(self, k: int, temperature: float) -> None:
         """Refuses answers that hold `k` words and were made for this temperature, if they cannot serve these knobs."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.chunk import Chunk
 from limbeck.core.knob import knob
@@ -48,4 +48,4 @@ class WordKD(TokenObjective):
 
     def each(self, chunk: Chunk) -> Tensor:
         log_p, log_q = chunk.log_p(self.temperature), chunk.log_q(self.temperature)
-        return self.temperature**2 * math.kl_family(log_p, log_q, self.reverse, self.skew)
+        return self.temperature**2 * functional.kl_family(log_p, log_q, self.reverse, self.skew)

@@ -17,7 +17,7 @@ code, in its second version, trains without dropout; here the teacher's dropout 
 after its feed-forward block.
 """
 
-from limbeck.core.task import OF_PLACES, OF_TEXTS
+from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.objectives.papers import LAN_2020
 from limbeck.recipes.recipe import Recipe, recipe
 from limbeck.recipes.soft import half_and_half
@@ -28,7 +28,7 @@ ALBERT = recipe(
         "a student whose layers share their weights; labels and softened teacher distribution, half and half",
         LAN_2020,
         lambda task: half_and_half(task),
-        serves=(*OF_TEXTS, *OF_PLACES),
+        serves=(*TEXT_KINDS, *WINDOW_KINDS),
         defaults={"student": {"family": "albert"}},
     )
 )

@@ -15,7 +15,7 @@ from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.progress import Watcher
 from limbeck.core.tap import install
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.want import NOTHING, OF_HEADS, Ask
+from limbeck.core.want import ATTENTION_PARTS, NOTHING, Request
 from limbeck.data.encode import batches
 from limbeck.data.rows import Split
 from limbeck.recipes.cell import Answers
@@ -54,18 +54,20 @@ class Asked:
             return NoTeacher()
         if self.kept is None or not _keepable(phase):
             return self.asked_again
-        return self.kept.teacher(phase.of_teacher | Ask())
+        return self.kept.teacher(phase.of_teacher | Request())
 
 
 def ask(material: Material, students: Sequence[Student], place: Path, watcher: Watcher) -> Asked:
     """Fills the cache with what all students' phases need of the teacher, as far as a cache can keep it."""
-    always = students[0].ready.run.teach.live
+    always = students[0].ready.run.teacher_cache.live
     phases = [phase for student in students for phase in student.plan.phases if phase.of_teacher.want]
     needed = _all([phase.of_teacher for phase in phases if always or not _keepable(phase)])
     network, notes = material.teacher.network, []
     again: Teacher = NoTeacher()
     if needed.want:
-        again = LiveTeacher(_tapped(network, students) if needed.want & OF_HEADS else network, needed | Ask())
+        again = LiveTeacher(
+            _tapped(network, students) if needed.want & ATTENTION_PARTS else network, needed | Request()
+        )
     if always:
         watcher.at(ASKING, 1.0)
         beside = LiveTeacher(network)
@@ -74,7 +76,7 @@ def ask(material: Material, students: Sequence[Student], place: Path, watcher: W
         notes.append(f"The teacher's {needed.want & ~KEEPABLE} cannot be kept: for them it is asked at every step.")
         watcher.say(notes[0])
     kept = _fill(material, students, _all([phase.of_teacher for phase in phases if _keepable(phase)]), place, watcher)
-    said = kept.teacher(Ask())
+    said = kept.teacher(Request())
     return Asked(_of_test(material, said), said, kept, again, notes)
 
 
@@ -83,7 +85,7 @@ def _tapped(network: PreTrainedModel, students: Sequence[Student]) -> PreTrained
     try:
         return install(network)
     except ModelError as error:
-        curious = [one for one in students if any(phase.of_teacher.want & OF_HEADS for phase in one.plan.phases)]
+        curious = [one for one in students if any(phase.of_teacher.want & ATTENTION_PARTS for phase in one.plan.phases)]
         raise Unteachable(curious, error) from None
 
 
@@ -95,23 +97,23 @@ def _keepable(phase: Phase) -> bool:
     return not phase.of_teacher.want & ~KEEPABLE
 
 
-def _all(several: Sequence[Ask]) -> Ask:
+def _all(several: Sequence[Request]) -> Request:
     total = NOTHING
     for one in several:
         total = total | one
     return total
 
 
-def _fill(material: Material, students: Sequence[Student], needed: Ask, place: Path, watcher: Watcher) -> Cache:
+def _fill(material: Material, students: Sequence[Student], needed: Request, place: Path, watcher: Watcher) -> Cache:
     """Every row of every split, the made-up ones too."""
     about = {name: material.fingerprints[name] for name in ("teacher", "tokenizer", "data")}
-    cache = Cache(place, about, needed | Ask())
+    cache = Cache(place, about, needed | Request())
     for path in cache.damaged:
         watcher.say(f"{path} was damaged and is asked again")
     splits = [split for student in students for split in student.ready.for_teacher.values()]
     missing = _missing(cache, splits)
     _announce(cache, missing, material, watcher)
-    teacher = LiveTeacher(material.teacher.network, cache.ask)
+    teacher = LiveTeacher(material.teacher.network, cache.request)
     total, done = sum(map(len, missing)), 0
     for split in missing:
         asked = batches(split, material.matter.exam.collator, _size(students))
@@ -138,17 +140,18 @@ def _missing(cache: Cache, splits: Sequence[Split]) -> list[Split]:
 def _announce(cache: Cache, missing: Sequence[Split], material: Material, watcher: Watcher) -> None:
     """Says how much will be written, and refuses what the disk cannot take."""
     lengths = [length for split in missing for length in split.lengths]
-    needed = estimate(cache.ask, shape_of(material.teacher.network), material.task, lengths)
+    needed = estimate(cache.request, shape_of(material.teacher.network), material.task, lengths)
     free = shutil.disk_usage(cache.folder).free
     if needed > free:
         raise KnobError(
             f"the teacher's answers need {needed / 1e6:,.2f} MB, but {cache.folder} has {free / 1e6:,.2f} MB left",
-            "free some space, then run the same command with --resume; or give another folder with --teach.cache, or "
-            "ask at every step with --teach.live",
+            "free some space, then run the same command with --resume; or give another folder with "
+            "--teacher-cache.cache, or "
+            "ask at every step with --teacher-cache.live",
         )
     if needed > WORTH_SAYING:
-        watcher.say(f"keeping the teacher's {cache.ask.want} takes {needed / 1e6:,.0f} MB in {cache.folder}")
+        watcher.say(f"keeping the teacher's {cache.request.want} takes {needed / 1e6:,.0f} MB in {cache.folder}")
 
 
 def _size(students: Sequence[Student]) -> int:
-    return students[0].ready.run.teach.batch_size
+    return students[0].ready.run.teacher_cache.batch_size

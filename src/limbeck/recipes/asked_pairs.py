@@ -13,7 +13,7 @@ from limbeck.core.errors import DataError, KnobError
 from limbeck.core.progress import Watcher
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 from limbeck.data.encode import to_batch
 from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences
 from limbeck.recipes.cell import Answers
@@ -36,7 +36,7 @@ from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translations import Recalled
 
 TRANSLATING, TESTED = 0.6, 0.75  # shares of the asking that are done after each part
-LIVE = Ask(Want.LOGITS | Want.TOP | Want.DRAWN)  # what a model at hand shows of words
+LIVE = Request(Want.LOGITS | Want.TOP | Want.SAMPLED)  # what a model at hand shows of words
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def ask_pairs(ground: Ground, writers: Sequence[Writer], place: Path, watcher: W
         watcher.say(note)
     present: Teacher = NoTeacher()
     if ground.teacher is not None:
-        present = LiveTeacher(ground.teacher.network, LIVE, ground.task.vocabulary)
+        present = LiveTeacher(ground.teacher.network, LIVE, ground.task.vocab_size)
     asked = AskedPairs(ground, test, texts, sequences, present=present, notes=list(dict.fromkeys([*notes, *said])))
     asked = _with_words(asked, writers, run, place / "words", watcher)
     if any(map(_switched, writers)):
@@ -174,7 +174,7 @@ def _whose(ground: Ground, rows: Sequences) -> np.ndarray:
 
 
 def _needs_presence(writer: Writer, wanted: Want) -> bool:
-    return writer.run.teach.live or bool(wanted & ~Want.TOP)
+    return writer.run.teacher_cache.live or bool(wanted & ~Want.TOP)
 
 
 def _with_words(asked: AskedPairs, writers: Sequence[Writer], run: Run, place: Path, watcher: Watcher) -> AskedPairs:
@@ -194,13 +194,13 @@ def _with_words(asked: AskedPairs, writers: Sequence[Writer], run: Run, place: P
     ground = asked.ground
     about = About(
         kind="top",
-        k=min(run.teach.top, ground.task.vocabulary),
-        vocabulary=ground.task.vocabulary,
+        k=min(run.teacher_cache.top, ground.task.vocab_size),
+        vocabulary=ground.task.vocab_size,
         temperature=heat,
         fingerprints={name: ground.fingerprints[name] for name in ("teacher", "tokenizer", "data")},
         notes={"teacher": run.teacher, "task": run.data.task, "data": run.data.train},
     )
-    store = Store(Path(run.teach.cache) if run.teach.cache else place, about, write=True)
+    store = Store(Path(run.teacher_cache.cache) if run.teacher_cache.cache else place, about, write=True)
     for path in store.damaged:
         watcher.say(f"{path} was damaged and is asked again")
     _fill(store, asked, list(wanted), run, watcher)
@@ -213,7 +213,7 @@ def _fill(store: Store, asked: AskedPairs, wanted: Sequence[tuple[str, str]], ru
     collator = SequenceCollator(ground.tokenizer.pad_token_id, ground.task)
     total, done = sum(int(store.lacks(asked.sequences[name].uids).sum()) for name in wanted), 0
     for number, way in enumerate(ground.ways):
-        present = LiveTeacher(way.teacher.network, LIVE, ground.task.vocabulary)
+        present = LiveTeacher(way.teacher.network, LIVE, ground.task.vocab_size)
         for name in wanted:
             dataset = asked.sequences[name]
             rows = np.flatnonzero(store.lacks(dataset.uids) & (_whose(ground, dataset) == number))
@@ -222,7 +222,7 @@ def _fill(store: Store, asked: AskedPairs, wanted: Sequence[tuple[str, str]], ru
                 share = (before + count) / max(total, 1)
                 watcher.at(ASKING, TESTED + (1 - TESTED) * share, "words of the targets")
 
-            keep(store, present, _batches(dataset, rows, collator, run.teach.batch_size), tell)
+            keep(store, present, _batches(dataset, rows, collator, run.teacher_cache.batch_size), tell)
             done += len(rows)
     if total:
         store.close()

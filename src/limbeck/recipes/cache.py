@@ -10,7 +10,7 @@ import torch
 
 from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.progress import Silent, Stage, Watcher
-from limbeck.core.top import Drawn, Top
+from limbeck.core.topk import Sampled, Top
 from limbeck.data.encode import to_batch
 from limbeck.data.language_corpus import load_language
 from limbeck.data.tokens import asked_counts, uids_of
@@ -22,7 +22,7 @@ from limbeck.students.folder import find_folder
 from limbeck.students.open import fingerprint, open_language_model, tokenizer_fingerprint
 from limbeck.students.vocabulary import own_words
 from limbeck.teachers.about import Info
-from limbeck.teachers.codec import DrawnCodec, TopCodec
+from limbeck.teachers.codec import SampledCodec, TopCodec
 from limbeck.teachers.keep import kept_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.store import Store
@@ -62,7 +62,7 @@ def cache(run: CacheRun, *, data: object = None, teacher: Model | None = None, w
     run = run.but(data=run.data.but(task=kind))
     watcher.say(f"opening the teacher {run.teacher or type(teacher.network).__name__}")  # type: ignore[union-attr]
     taught = teacher or Model(*open_language_model(run.teacher, kind, trust_remote_code=run.trust_remote_code))
-    corpus = load_language(run.data, run.text, kind, taught.tokenizer, data, watcher)
+    corpus = load_language(run.data, run.blocks, kind, taught.tokenizer, data, watcher)
     check_length(corpus, taught.network)
     vocabulary = own_words(taught.network, taught.tokenizer, "teacher")
     words = ask_words(kind, corpus, taught.tokenizer, run.mask, vocabulary)
@@ -117,13 +117,13 @@ def _estimate(store: Store, teacher: LiveTeacher, words: Words, batch_size: int)
     return Estimate(left, left * seconds / asked, round(left * size), free)
 
 
-def _bytes(answers: Top | Drawn, store: Store) -> float:
+def _bytes(answers: Top | Sampled, store: Store) -> float:
     """Of one token on disk."""
     about = store.about
     if isinstance(answers, Top):
         return TopCodec(about.k, about.vocabulary, about.temperature).width
     distinct = float((answers.weights > 0).sum()) / max(len(answers), 1)
-    return distinct * DrawnCodec(about.k, about.vocabulary).width + 1
+    return distinct * SampledCodec(about.k, about.vocabulary).width + 1
 
 
 def _minutes(seconds: float) -> str:

@@ -20,7 +20,7 @@ from limbeck.core.files import atomic, explained, write_text
 from limbeck.core.progress import Watcher
 from limbeck.core.record import ClassScore, CurvePoint, Fidelity, SeedResult
 from limbeck.core.tap import install, uninstall
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.data.encode import Collator, Encoded, batches
 from limbeck.data.rows import Collate, Dataset
@@ -29,9 +29,9 @@ from limbeck.measure.predict import collect, predict
 from limbeck.measure.quality import quality
 from limbeck.recipes.phases import Phase, Plan
 from limbeck.students.open import name_outputs, quiet
-from limbeck.train.bridges import add_bridges, drop_bridges
-from limbeck.train.switching import switching
-from limbeck.train.trainer import Distiller, Watch
+from limbeck.training.bridges import add_bridges, drop_bridges
+from limbeck.training.switching import switching
+from limbeck.training.trainer import Distiller, Watch
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Cell:
     seed: int
     build: Callable[[], PreTrainedModel]
     tokenizer: Any
-    task: Task
+    task: TaskInfo
     plan: Plan
     train: Dataset
     exam: Exam
@@ -68,7 +68,7 @@ class Answers:
     per_class: Sequence[ClassScore] = ()
     fidelity: Fidelity | None = None
     labels: np.ndarray = field(default_factory=lambda: np.empty(0))  # beside the logits, as metrics take them
-    labelled: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))
+    has_label: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))
 
 
 class Exam(Protocol):
@@ -102,7 +102,7 @@ class TaughtExam(Exam, Protocol):
 class TextExam:
     """One answer for each text."""
 
-    task: Task
+    task: TaskInfo
     tokenizer: Any
     splits: Mapping[str, Encoded]
     teacher: Teacher = field(default_factory=NoTeacher)
@@ -120,7 +120,7 @@ class TextExam:
 
     def beside(self, teacher: Teacher) -> TextExam:
         exam = replace(self, teacher=teacher)
-        if self.dev.labelled.any():
+        if self.dev.has_label.any():
             return exam
         said = exam._taught("dev")
         if self.task.kind == "classify":
@@ -137,7 +137,7 @@ class TextExam:
         answers = self._judged(predict_split(model, self.tokenizer, self.task, split))
         if isinstance(self.teacher, NoTeacher):
             return answers
-        near = fidelity(self.task, answers.logits, self._taught_test, split.labels, split.labelled)
+        near = fidelity(self.task, answers.logits, self._taught_test, split.labels, split.has_label)
         return replace(answers, fidelity=near)
 
     def of_teacher(self) -> Answers:
@@ -145,8 +145,8 @@ class TextExam:
 
     def _judged(self, logits: np.ndarray) -> Answers:
         split = self.splits["test"]
-        scores, per_class = quality(self.task, logits, split.labels, split.labelled)
-        return Answers(split.uids, logits, scores, per_class, None, split.labels, split.labelled)
+        scores, per_class = quality(self.task, logits, split.labels, split.has_label)
+        return Answers(split.uids, logits, scores, per_class, None, split.labels, split.has_label)
 
     @cached_property
     def _taught_test(self) -> np.ndarray:
@@ -183,7 +183,7 @@ def train_cell(cell: Cell, folder: Path, watcher: Watcher, callbacks: Sequence[T
 def _train(cell: Cell, home: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback]) -> None:
     set_seed(cell.seed)
     model = cell.build()
-    if not cell.task.of_tokens:
+    if not cell.task.over_vocabulary:
         name_outputs(model.config, cell.task)
     add_bridges(model, cell.plan.bridges)
     if cell.plan.taps_student:
@@ -301,17 +301,21 @@ def _keep(cell: Cell, home: Path, trainer: Distiller, past: Past) -> None:
 
 
 def predict_split(
-    model: PreTrainedModel, tokenizer: Any, task: Task, split: Encoded, on_batch: Callable[[int], None] | None = None
+    model: PreTrainedModel,
+    tokenizer: Any,
+    task: TaskInfo,
+    split: Encoded,
+    on_batch: Callable[[int], None] | None = None,
 ) -> np.ndarray:
     asked = batches(split, Collator(tokenizer, task), 64)
     return predict(model, asked, split.uids, on_batch=on_batch)
 
 
-def scorer(task: Task) -> Callable[[EvalPrediction], dict[str, float]]:
+def scorer(task: TaskInfo) -> Callable[[EvalPrediction], dict[str, float]]:
     """The dev metrics, as Trainer asks for them."""
 
     def score(prediction: EvalPrediction) -> dict[str, float]:
-        labels, labelled = prediction.label_ids
-        return quality(task, prediction.predictions, labels, labelled.astype(bool))[0]
+        labels, has_label = prediction.label_ids
+        return quality(task, prediction.predictions, labels, has_label.astype(bool))[0]
 
     return score

@@ -14,7 +14,7 @@ Numbers, regression: 'logits' stands where the softened distribution does. The t
 of every mapped layer and token: live they cost its forward pass, in a cache far more room than answers.
 """
 
-from limbeck.core.task import OF_PLACES, OF_TEXTS
+from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.objectives.cka import CKA as Alignment
 from limbeck.objectives.papers import DASGUPTA_COHN_2025
 from limbeck.recipes.recipe import Recipe, recipe
@@ -26,6 +26,6 @@ CKA = recipe(
         "labels, softened distribution, and the shape of the teacher's hidden states; students of any width",
         DASGUPTA_COHN_2025,
         lambda task: half_and_half(task) + 1.0 * Alignment(),
-        serves=(*OF_TEXTS, *OF_PLACES),
+        serves=(*TEXT_KINDS, *WINDOW_KINDS),
     )
 )

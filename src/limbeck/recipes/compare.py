@@ -15,7 +15,7 @@ from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.files import write_text
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Failure, Record
-from limbeck.core.task import OF_SEQUENCES, OF_TOKENS, Task
+from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, TaskInfo
 from limbeck.recipes.cell import Cell, Outcome, train_cell
 from limbeck.recipes.compare_budget import within
 from limbeck.recipes.compare_lanes import Lane, lanes
@@ -64,7 +64,7 @@ def compare(
     """Sets recipes side by side: the same teacher, data and seeds, and each against its student without a teacher.
 
     Arguments are those of `distill`; `recipes` names the columns, and `each` holds the knobs in which one differs:
-    `compare(teacher, "reviews.csv", ["finetune", "hinton"], seeds=3, each={"hinton": {"student": {"layers": 2}}})`.
+    `compare(teacher, "reviews.csv", ["finetune", "hinton"], seeds=3, columns={"hinton": {"student": {"layers": 2}}})`.
     A column that is refused or fails is told of, and the others go on; with `resume` it is tried again.
     """
     run = run or CompareRun(**knobs, data=dict(reading or {}))
@@ -77,7 +77,7 @@ def compare(
 
 def check(run: CompareRun) -> None:
     """Refuses what can be refused before anything is opened."""
-    if run.data.task in OF_TOKENS:
+    if run.data.task in LANGUAGE_KINDS:
         raise KnobError(
             f"--task {run.data.task} cannot be compared yet: comparisons are of labelled texts and of translations",
             "run `limbeck distill` for each recipe, and `limbeck report runs/*` over all",
@@ -93,7 +93,7 @@ def _compare(
     run = asked_for.run
     if run.train.threads:
         torch.set_num_threads(run.train.threads)
-    way: Way = PAIRS if run.data.task in OF_SEQUENCES else ROWS
+    way: Way = PAIRS if run.data.task in SEQ2SEQ_KINDS else ROWS
     material = way.gather(run, watcher, data=asked_for.data, teacher=asked_for.teacher)
     runs = columns(run)
     students, failed = _set_up(way, runs, material, watcher, asked_for.student)
@@ -112,7 +112,7 @@ def _compare(
     outcomes, fallen = _train(field, folder / "arms", watcher, callbacks)
     contest = Contest(
         run,
-        list(run.each),
+        list(run.columns),
         run.budget_minutes,
         material,
         field,
@@ -163,7 +163,7 @@ def _ask(way: Way, material: Any, students: dict[str, Any], place: Path, watcher
             watcher.say(f"{name} is left out: {why}")
 
 
-def _whole(column: Run, task: Task) -> Run:
+def _whole(column: Run, task: TaskInfo) -> Run:
     """Spelled out also where no student can be built, as far as the recipe serves the task."""
     try:
         return complete(column, task)

@@ -23,7 +23,7 @@ from limbeck.core.progress import Silent, Watcher
 from limbeck.recipes.cell import Cell, train_cell
 from limbeck.recipes.compare_lanes import Lane
 from limbeck.recipes.phases import Phase
-from limbeck.train.schedule import Schedule
+from limbeck.training.schedule import Schedule
 
 TIMED = 12  # steps of each phase
 WARM = 2  # of these do not count

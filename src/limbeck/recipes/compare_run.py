@@ -15,8 +15,8 @@ from limbeck.recipes.run import CUSTOM, Run, overlay, write_run
 
 _OF_A_COLUMN = {
     "recipe": "name the recipes with --recipes, comma-separated",
-    "objective": "give it to one column, as in [each.hinton.objective.hinton]",
-    "stages": "give them to one column, as in [each.tinybert.stages.intermediate]",
+    "objective": "give it to one column, as in [columns.hinton.objective.hinton]",
+    "stages": "give them to one column, as in [columns.tinybert.stages.intermediate]",
 }
 _OF_ALL = (
     "teacher",
@@ -26,12 +26,12 @@ _OF_ALL = (
     "baseline",
     "trust_remote_code",
     "data",
-    "places",
-    "text",
+    "windows",
+    "blocks",
     "mask",
-    "pairs",
+    "parallel",
     "directions",
-    "teach",
+    "teacher_cache",
     "measure",
 )
 _TAKEN = re.compile(r"teacher|plain.*")  # names of arms that a comparison adds itself
@@ -52,17 +52,17 @@ class CompareRun(Run):
         at_least=0,
         short="--budget-minutes",
     )
-    each: dict[str, dict[str, Any]] = knob(
-        {}, "knobs of single columns, in run files as [each.NAME]; a new name with a recipe is one more column"
+    columns: dict[str, dict[str, Any]] = knob(
+        {}, "knobs of single columns, in run files as [columns.NAME]; a new name with a recipe is one more column"
     )
 
     def settled_as(self, other: Self) -> Self:
         """With what its columns leave open as the same columns of another have it.
 
         A column is spelled out to the end only when its student is built: what could not be built stays open."""
-        top = self.model_dump(exclude={"each"})
+        top = self.model_dump(exclude={"columns"})
         return self.but(
-            each={name: _settled(table, other.each.get(name, {}), top) for name, table in self.each.items()}
+            columns={name: _settled(table, other.columns.get(name, {}), top) for name, table in self.columns.items()}
         )
 
 
@@ -76,37 +76,37 @@ def columns(run: CompareRun) -> dict[str, Run]:
         twice = next(name for name in named if named.count(name) > 1)
         raise KnobError(
             f"'{twice}' stands twice in --recipes",
-            f'give the second one a name of its own: [each.{twice}-2] with recipe = "{twice}", and what differs',
+            f'give the second one a name of its own: [columns.{twice}-2] with recipe = "{twice}", and what differs',
         )
-    if not named and not run.each:
+    if not named and not run.columns:
         raise KnobError("there is nothing to compare", "name recipes with --recipes, as in finetune,hinton")
-    return {name: _column(run, name) for name in dict.fromkeys([*named, *run.each])}
+    return {name: _column(run, name) for name in dict.fromkeys([*named, *run.columns])}
 
 
 def _column(run: CompareRun, name: str) -> Run:
-    entry = run.each.get(name, {})
+    entry = run.columns.get(name, {})
     recipe = entry.get("recipe", name)
     if recipe not in (*RECIPES, CUSTOM):
-        close = difflib.get_close_matches(str(recipe), [*RECIPES, *run.each], n=1)
+        close = difflib.get_close_matches(str(recipe), [*RECIPES, *run.columns], n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
-        where = f'; or say which recipe it is: recipe = "hinton" in [each.{name}]' if "recipe" not in entry else ""
+        where = f'; or say which recipe it is: recipe = "hinton" in [columns.{name}]' if "recipe" not in entry else ""
         raise KnobError(f"there is no recipe '{recipe}'", f"{hint}choose among {', '.join(RECIPES)}{where}")
     if _TAKEN.fullmatch(name) or not re.fullmatch(r"\w[\w.+-]*", name):
         raise KnobError(f"a column cannot be called '{name}'", "use letters, digits and dashes, not teacher or plain")
     for knob_name in (key for key in entry if key in _OF_ALL):
         raise KnobError(
-            f"there is no knob 'each.{name}.{knob_name}': '{knob_name}' is the same for all columns",
+            f"there is no knob 'columns.{name}.{knob_name}': '{knob_name}' is the same for all columns",
             f"set it once, as --{knob_name.replace('_', '-')}, or compare in two runs",
         )
-    shared = run.model_dump(exclude_unset=True, exclude={*_OF_A_COLUMN, "recipes", "budget_minutes", "each"})
-    return Run.of(overlay(shared, {**entry, "recipe": recipe}), within=f"each.{name}")
+    shared = run.model_dump(exclude_unset=True, exclude={*_OF_A_COLUMN, "recipes", "budget_minutes", "columns"})
+    return Run.of(overlay(shared, {**entry, "recipe": recipe}), within=f"columns.{name}")
 
 
 def spelled(run: CompareRun, complete: Mapping[str, Run]) -> CompareRun:
     """The comparison with all that its complete columns differ in written out: it reads back as the same columns."""
-    top = run.but(mask=run.mask.settled(), student=run.student.settled("same"), each={})
+    top = run.but(mask=run.mask.settled(), student=run.student.settled("same"), columns={})
     said = {name: column.model_dump(exclude=set(_OF_ALL)) for name, column in complete.items()}
-    return top.but(each={name: _beyond(top.model_dump(), table) for name, table in said.items()})
+    return top.but(columns={name: _beyond(top.model_dump(), table) for name, table in said.items()})
 
 
 def _beyond(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,9 +138,9 @@ def _settled(
 
 def write_compare(run: CompareRun) -> str:
     """The complete file: every knob with its help, then a table for each column."""
-    lines = write_run(run.but(each={})).splitlines()
+    lines = write_run(run.but(columns={})).splitlines()
     at = lines.index('recipe = "auto"')  # it has no meaning here, and no line
-    return "\n".join([*lines[: at - 1], *lines[at + 1 :], *_tables("each", run.each)]) + "\n"
+    return "\n".join([*lines[: at - 1], *lines[at + 1 :], *_tables("columns", run.columns)]) + "\n"
 
 
 def _tables(path: str, table: Mapping[str, Any]) -> list[str]:

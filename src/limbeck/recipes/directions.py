@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import Settings, knob
-from limbeck.core.task import OF_SEQUENCES, Kind
+from limbeck.core.task import SEQ2SEQ_KINDS, Kind
 
 _LANGUAGE = r"[A-Za-z0-9_]+"
 
@@ -19,9 +19,9 @@ class Direction(Settings):
     train: str = knob("", "its texts, as --data")
     target: str = knob("", "a file with the target of each line of them, as --target")
     dev: str = knob("", "as --data.dev")
-    dev_target: str = knob("", "as --pairs.dev-target")
+    dev_target: str = knob("", "as --parallel.dev-target")
     test: str = knob("", "as --data.test")
-    test_target: str = knob("", "as --pairs.test-target")
+    test_target: str = knob("", "as --parallel.test-target")
     repeat: int = knob(
         1, "how often its training rows are seen in an epoch: more than once for a small one", at_least=1
     )
@@ -49,7 +49,7 @@ def language_of(direction: str) -> str:
 
 def check_directions(directions: Mapping[str, Direction], kind: Kind) -> None:
     """Refuses what can be refused before anything is opened."""
-    if directions and kind not in OF_SEQUENCES:
+    if directions and kind not in SEQ2SEQ_KINDS:
         raise KnobError(f"--task {kind} has no directions", "use --task translate, or leave out [directions.…]")
     for name, direction in directions.items():
         language_of(name)

@@ -4,7 +4,7 @@ As its code has it: rare tokens are masked more often, the soft term speaks of e
 other layer and has neither segments nor a pooler.
 """
 
-from limbeck.objectives import Cosine, Language, WordKD
+from limbeck.objectives import Cosine, LanguageModeling, WordKD
 from limbeck.objectives.papers import SANH_2019
 from limbeck.recipes.recipe import Recipe, recipe
 
@@ -13,7 +13,7 @@ DISTILBERT = recipe(
         "distilbert",
         "masked words, the teacher's whole distribution and its last hidden states, 2 : 5 : 1",
         SANH_2019,
-        lambda task: 2.0 * Language() + 5.0 * WordKD(temperature=2.0) + 1.0 * Cosine(),
+        lambda task: 2.0 * LanguageModeling() + 5.0 * WordKD(temperature=2.0) + 1.0 * Cosine(),
         serves=("mask-fill",),
         defaults={"mask": {"kind": "rare", "ask": "all"}, "student": {"family": "distilbert"}},
     )

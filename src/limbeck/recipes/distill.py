@@ -12,7 +12,7 @@ from transformers import TrainerCallback
 
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Stage, Watcher
-from limbeck.core.task import OF_SEQUENCES, OF_TOKENS
+from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS
 from limbeck.recipes.asked import ask
 from limbeck.recipes.cell import Outcome, train_cell
 from limbeck.recipes.folder import agree, claimed
@@ -57,7 +57,7 @@ def distill(
     found = given(run, teacher, data, student, out, tokenizer, **own)
     with claimed(found.run.out, resume=resume) as folder:
         task = found.run.data.task
-        job = distill_words if task in OF_TOKENS else distill_pairs if task in OF_SEQUENCES else _distill
+        job = distill_words if task in LANGUAGE_KINDS else distill_pairs if task in SEQ2SEQ_KINDS else _distill
         said = command or " ".join(sys.argv)
         return job(found, folder, callbacks, watcher or Silent(), said)
 

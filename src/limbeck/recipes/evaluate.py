@@ -10,17 +10,17 @@ import numpy as np
 from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, DataCard, Record, SeedResult
-from limbeck.core.task import OF_PLACES, OF_SEQUENCES, Kind, PlaceKind, Task, TokenKind
+from limbeck.core.task import SEQ2SEQ_KINDS, WINDOW_KINDS, Kind, LanguageKind, TaskInfo, WindowKind
 from limbeck.core.teacher import NoTeacher
 from limbeck.data.corpus import Corpus
 from limbeck.data.encode import encode
-from limbeck.data.language import MaskSettings, TextSettings
+from limbeck.data.language import BlockSettings, MaskSettings
 from limbeck.data.language_corpus import load_language
 from limbeck.data.match import is_generic, places_among
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.place_single import load_single_places
 from limbeck.data.settings import DataSettings
 from limbeck.data.single import load_single
+from limbeck.data.window_settings import WindowSettings
 from limbeck.measure.fidelity import disagreements, fidelity
 from limbeck.measure.machine import machine
 from limbeck.measure.quality import quality
@@ -46,7 +46,7 @@ def evaluate(
     model: str,
     settings: DataSettings,
     *,
-    places: PlaceSettings = PlaceSettings(),  # noqa: B008
+    windows: WindowSettings = WindowSettings(),  # noqa: B008
     teacher: str = "",
     data: object = None,
     trust_remote_code: bool = False,
@@ -57,7 +57,7 @@ def evaluate(
     watcher = watcher or Silent()
     kind = kind_saved(model, trust_remote_code) if settings.task == "auto" else settings.task
     if kind == "tag" or kind == "answer":
-        record = _evaluate_places(model, teacher, settings, places, kind, data, trust_remote_code, watcher)
+        record = _evaluate_places(model, teacher, settings, windows, kind, data, trust_remote_code, watcher)
         return record.but(command=command)
     asked = [
         Model(*open_classifier(where, trust_remote_code=trust_remote_code), where=where)
@@ -72,12 +72,12 @@ def evaluate(
     partings = []
     if teacher:
         logits[1], test = logits[1][:, order], corpus.test
-        closeness = fidelity(corpus.task, logits[0], logits[1], test.labels, test.labelled)
+        closeness = fidelity(corpus.task, logits[0], logits[1], test.labels, test.has_label)
         arms = [
             _arm(asked[1], "teacher", _result(corpus, logits[1])),
             _arm(asked[0], "student", _result(corpus, logits[0]).but(fidelity=closeness)),
         ]
-        partings = disagreements(corpus.task, test.texts, test.pairs, logits[0], logits[1], test.labels, test.labelled)
+        partings = disagreements(corpus.task, test.texts, test.pairs, logits[0], logits[1], test.labels, test.has_label)
     return record_of("eval", Path(model).name, command, corpus.task, corpus.card, arms).but(
         knobs={"model": model, "teacher": teacher, "data": settings.model_dump()},
         fingerprints={one.where: fingerprint(one.network) for one in asked},
@@ -85,7 +85,7 @@ def evaluate(
     )
 
 
-def _order_of(teacher: Model, model: Model, task: Task, settings: DataSettings) -> list[int]:
+def _order_of(teacher: Model, model: Model, task: TaskInfo, settings: DataSettings) -> list[int]:
     """For every output of the model, the place of the teacher's of the same name; generic ones are named as data is."""
     generic = is_generic(teacher.labels)
     if kind_of(teacher.network) in (None, kind_of(model.network), task.kind):
@@ -110,8 +110,8 @@ def _evaluate_places(
     model: str,
     teacher: str,
     settings: DataSettings,
-    places: PlaceSettings,
-    kind: PlaceKind,
+    windows: WindowSettings,
+    kind: WindowKind,
     data: object,
     trust_remote_code: bool,
     watcher: Watcher,
@@ -120,8 +120,8 @@ def _evaluate_places(
     asked = [Model(*form.opened(where, trust_remote_code), where=where) for where in (model, teacher) if where]
     one = asked[0]
     known = one.labels if kind == "tag" else ()
-    corpus = load_single_places(settings, places, kind, one.tokenizer, data, watcher, known)
-    exam = PlaceExam(corpus, one.tokenizer, places)
+    corpus = load_single_places(settings, windows, kind, one.tokenizer, data, watcher, known)
+    exam = PlaceExam(corpus, one.tokenizer, windows)
     if teacher:
         _check_alike(one, asked[1], kind)
         exam = exam.beside(LiveTeacher(asked[1].network))
@@ -133,12 +133,12 @@ def _evaluate_places(
         result = SeedResult(seed=0, quality=said.quality, per_class=list(said.per_class), fidelity=said.fidelity)
         arms.append(_arm(each, role, result))
     return record_of("eval", Path(model).name, "", corpus.task, corpus.card, arms).but(
-        knobs={"model": model, "teacher": teacher, "data": settings.model_dump(), "places": places.model_dump()},
+        knobs={"model": model, "teacher": teacher, "data": settings.model_dump(), "windows": windows.model_dump()},
         fingerprints={each.where: fingerprint(each.network) for each in asked},
     )
 
 
-def _check_alike(model: Model, teacher: Model, kind: PlaceKind) -> None:
+def _check_alike(model: Model, teacher: Model, kind: WindowKind) -> None:
     """Answers about places compare only where the places and the tags are the same."""
     if not tokenizers_equal(model.tokenizer, teacher.tokenizer):
         raise MismatchError(
@@ -174,7 +174,7 @@ def bench(
     watcher.at(TIMING, 1.0)
     card = DataCard(source=f"{len(texts)} texts", columns={}, read=len(texts))
     knobs = {"models": list(models), "measure": settings.model_dump(), "max_length": max_length}
-    return record_of("bench", "bench", command, Task(kind=kind), card, arms).but(
+    return record_of("bench", "bench", command, TaskInfo(kind=kind), card, arms).but(
         knobs=knobs | ({"translate": {"test_beam": beam}} if beam else {})
     )
 
@@ -182,7 +182,7 @@ def bench(
 def translators(models: Sequence[str], task: str, trust_remote_code: bool = False) -> bool:
     """Whether the models translate: by the task that a person named, else by what each folder says."""
     if task != "auto":
-        return task in OF_SEQUENCES
+        return task in SEQ2SEQ_KINDS
     return all(is_ctranslate2(one) or kind_saved(one, trust_remote_code) == "translate" for one in models)
 
 
@@ -193,7 +193,7 @@ def kind_timed(models: Sequence[str], task: str, trust_remote_code: bool = False
     said = {task}
     if task == "auto":
         said = {"" if is_ctranslate2(one) else kind_saved(one, trust_remote_code) or "" for one in models}
-    return next((kind for kind in OF_PLACES if said == {kind}), "classify")
+    return next((kind for kind in WINDOW_KINDS if said == {kind}), "classify")
 
 
 def _sized(where: str, trust_remote_code: bool) -> Arm:
@@ -216,7 +216,7 @@ def _sized(where: str, trust_remote_code: bool) -> Arm:
 def evaluate_words(
     model: str,
     settings: DataSettings,
-    text: TextSettings,
+    blocks: BlockSettings,
     mask: MaskSettings,
     *,
     teacher: str = "",
@@ -226,7 +226,7 @@ def evaluate_words(
 ) -> Record:
     """Perplexity of a language model on all of `settings.train`, and with a `teacher` its agreement with that."""
     watcher = watcher or Silent()
-    kind: TokenKind = settings.task  # type: ignore[assignment]
+    kind: LanguageKind = settings.task  # type: ignore[assignment]
     asked = [
         Model(*open_language_model(where, kind, trust_remote_code=trust_remote_code), where=where)
         for where in (model, teacher)
@@ -239,7 +239,7 @@ def evaluate_words(
         vocabulary, reader = shared.size, shared.tokenizer
     # Nothing is cut off: the same text stands for all three splits, and one of them is measured on.
     whole = settings.but(dev=settings.dev or settings.train, test=settings.test or settings.train)
-    corpus = load_language(whole, text, kind, reader, watcher=watcher)
+    corpus = load_language(whole, blocks, kind, reader, watcher=watcher)
     check_length(corpus, *(each.network for each in asked))
     words = ask_words(kind, corpus, reader, mask.settled().but(rounds=1), vocabulary)
     watcher.plan([Stage(f"{EVALUATING} {each.where}", float(each.network.num_parameters())) for each in asked])
@@ -262,7 +262,7 @@ def _answers(one: Model, corpus: Corpus, max_length: int, watcher: Watcher) -> n
 
 
 def _result(corpus: Corpus, logits: np.ndarray) -> SeedResult:
-    scores, per_class = quality(corpus.task, logits, corpus.test.labels, corpus.test.labelled)
+    scores, per_class = quality(corpus.task, logits, corpus.test.labels, corpus.test.has_label)
     return SeedResult(seed=0, quality=scores, per_class=per_class)
 
 
@@ -278,7 +278,7 @@ def _arm(one: Model, role: str, result: SeedResult) -> Arm:
     )
 
 
-def record_of(kind: str, name: str, command: str, task: Task, card: DataCard, arms: list[Arm]) -> Record:
+def record_of(kind: str, name: str, command: str, task: TaskInfo, card: DataCard, arms: list[Arm]) -> Record:
     return Record(
         kind=kind,
         name=name,

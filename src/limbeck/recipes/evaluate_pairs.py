@@ -8,9 +8,9 @@ import numpy as np
 
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, Record, Sample, SeedResult
-from limbeck.core.task import Task
-from limbeck.data.pair_settings import PairSettings
+from limbeck.core.task import TaskInfo
 from limbeck.data.parallel import ParallelCorpus, read_tested
+from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 from limbeck.measure.size import converted_size, is_ctranslate2, size_of
 from limbeck.measure.written import sacrebleu_metrics
@@ -33,7 +33,7 @@ SHOWN = 20  # texts of the file that the report shows
 def evaluate_pairs(
     model: str,
     settings: DataSettings,
-    pairs: PairSettings = PairSettings(),  # noqa: B008
+    parallel: ParallelSettings = ParallelSettings(),  # noqa: B008
     translate: TranslateSettings = TranslateSettings(),  # noqa: B008
     *,
     teacher: str = "",
@@ -45,7 +45,7 @@ def evaluate_pairs(
     """BLEU and chrF of `model` on all of `settings.train`, greedily and by a beam; of a `teacher` too."""
     watcher = watcher or Silent()
     sacrebleu_metrics()  # or refuses, before anything is translated
-    corpus = read_tested(settings, pairs, data, watcher)
+    corpus = read_tested(settings, parallel, data, watcher)
     asked = {"teacher": teacher, "student": model} if teacher else {"model": model}
     watcher.plan([Stage(f"{EVALUATING} {where}", 1.0) for where in asked.values()])
     arms: list[Arm] = []
@@ -58,13 +58,13 @@ def evaluate_pairs(
         arms.append(arm)
         prints |= {role: mark} if mark else {}
         watcher.at(f"{EVALUATING} {where}", 1.0)
-    task = Task(kind="translate", watched=translate.metric)
+    task = TaskInfo(kind="translate", metric=translate.metric)
     return record_of("eval", Path(model).name, command, task, corpus.card, arms).but(
         knobs={
             "model": model,
             "teacher": teacher,
             "data": settings.model_dump(),
-            "pairs": pairs.model_dump(),
+            "parallel": parallel.model_dump(),
             "translate": translate.model_dump(),
         },
         fingerprints=prints,
@@ -113,7 +113,7 @@ def _measured(
 def _exam(
     corpus: ParallelCorpus, tokenizer: object, start: int, words: int, translate: TranslateSettings, longest: int
 ) -> SequenceExam:
-    task = Task(kind="translate", vocabulary=words)
+    task = TaskInfo(kind="translate", vocab_size=words)
     return SequenceExam(task, tokenizer, start, corpus.dev, corpus.test, translate, longest)
 
 

@@ -1,14 +1,14 @@
 """Plain fine-tuning: labels only, or the words themselves. What every distilled student is measured against."""
 
 from limbeck.core.objective import Objective
-from limbeck.core.task import OF_PLACES, OF_SEQUENCES, OF_TEXTS, OF_TOKENS, Task
-from limbeck.objectives import Labels, Language
+from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WINDOW_KINDS, TaskInfo
+from limbeck.objectives import Labels, LanguageModeling
 from limbeck.objectives.papers import DEVLIN_2019
 from limbeck.recipes.recipe import Recipe, recipe
 
 
-def without_teacher(task: Task) -> Objective:
-    return 1.0 * Language() if task.of_tokens else 1.0 * Labels()
+def without_teacher(task: TaskInfo) -> Objective:
+    return 1.0 * LanguageModeling() if task.over_vocabulary else 1.0 * Labels()
 
 
 FINETUNE = recipe(
@@ -17,6 +17,6 @@ FINETUNE = recipe(
         "labels only, no teacher",
         DEVLIN_2019,
         without_teacher,
-        serves=(*OF_TEXTS, *OF_PLACES, *OF_TOKENS, *OF_SEQUENCES),
+        serves=(*TEXT_KINDS, *WINDOW_KINDS, *LANGUAGE_KINDS, *SEQ2SEQ_KINDS),
     )
 )

@@ -15,14 +15,14 @@ from limbeck.core.errors import DataError, KnobError
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, Citation, DataCard, Record
-from limbeck.core.task import OF_SEQUENCES, OF_TOKENS, Task, TokenKind
+from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, LanguageKind, TaskInfo
 from limbeck.data.language_corpus import load_language
 from limbeck.data.parallel import read_parallel
 from limbeck.data.sequences import encode_sequences
 from limbeck.measure.machine import machine
 from limbeck.measure.size import size_of
 from limbeck.measure.written import sacrebleu_metrics
-from limbeck.objectives import Labels, Language, NextSentence
+from limbeck.objectives import Labels, LanguageModeling, NextSentence
 from limbeck.objectives.papers import DEVLIN_2019, VASWANI_2017
 from limbeck.recipes.cell import Cell, Outcome, train_cell
 from limbeck.recipes.folder import RECORD_FILE, agree, claimed, put
@@ -43,7 +43,7 @@ from limbeck.students.open import fingerprint, open_language_model, shape_of, to
 from limbeck.students.open_translator import decoder_start, new_translator, open_translator
 from limbeck.students.vocabulary import own_words, rows_of
 from limbeck.teachers.translate_settings import TranslateSettings
-from limbeck.train.trainer import check_loggers
+from limbeck.training.trainer import check_loggers
 
 FITTING = "training"
 FROM_NOTHING = {"epochs": 20.0}  # a translator without pre-trained weights has everything to learn
@@ -73,7 +73,7 @@ def fit(
     command: str = "",
 ) -> Result:
     """Trains `run.model` on `run.data`; the model folder is `out/model`."""
-    if not run.model and run.data.task not in OF_SEQUENCES:
+    if not run.model and run.data.task not in SEQ2SEQ_KINDS:
         raise KnobError("no model was given", "name one with --model: a folder or a hub id")
     if not run.out:
         raise KnobError("no place for the result was given", "name a folder with --out")
@@ -88,8 +88,8 @@ def _fit(
         torch.set_num_threads(run.train.threads)
     check_loggers(run.train)
     jobs: dict[str, Callable[..., Job]] = {
-        **dict.fromkeys(OF_TOKENS, _words_job),
-        **dict.fromkeys(OF_SEQUENCES, _pairs_job),
+        **dict.fromkeys(LANGUAGE_KINDS, _words_job),
+        **dict.fromkeys(SEQ2SEQ_KINDS, _pairs_job),
     }
     job = jobs.get(run.data.task, _rows_job)(run, data, watcher)
     agree(folder, job.run, job.fingerprints)
@@ -100,7 +100,7 @@ def _fit(
     put(outcome.model, place)
     network, tokenizer = job.reopen(place)
     arm, troubles = _arm(job, network, place, outcome, watcher)
-    paper = VASWANI_2017 if job.cell.task.of_sequences else DEVLIN_2019
+    paper = VASWANI_2017 if job.cell.task.is_seq2seq else DEVLIN_2019
     record = Record(
         kind="train",
         name=folder.name,
@@ -133,7 +133,7 @@ def _rows_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
     network, tokenizer = form.headed(run.model, task, run.trust_remote_code)
     run = run.but(train=run.train.at_width(shape_of(network).hidden, task))
     matter = form.matter(found, tokenizer, run, watcher)
-    if not matter.labelled:
+    if not matter.has_label:
         raise DataError(f"{matter.card.source} has no labels to learn from", "give labelled rows")
     cell = Cell(
         arm="model",
@@ -151,19 +151,19 @@ def _rows_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
 
 
 def _words_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
-    kind: TokenKind = run.data.task  # type: ignore[assignment]
-    pairs = run.text.pairs
+    kind: LanguageKind = run.data.task  # type: ignore[assignment]
+    pairs = run.blocks.pairs
 
     def opened() -> tuple[PreTrainedModel, Any]:
         return open_language_model(run.model, kind, fresh=True, pairs=pairs, trust_remote_code=run.trust_remote_code)
 
     network, tokenizer = opened()
     own_words(network, tokenizer)  # or refuses; rows that pad are trained too, so that they become improbable
-    corpus = load_language(run.data, run.text, kind, tokenizer, data, watcher)
+    corpus = load_language(run.data, run.blocks, kind, tokenizer, data, watcher)
     check_length(corpus, network)
     words = ask_words(kind, corpus, tokenizer, run.mask.settled(), rows_of(network))
     run = run.but(train=run.train.at_width(shape_of(network).hidden, words.task), mask=run.mask.settled())
-    objective: Objective = 1.0 * Language()
+    objective: Objective = 1.0 * LanguageModeling()
     cell = Cell(
         arm="model",
         title=FITTING,
@@ -204,7 +204,7 @@ def _pairs_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
             return open_translator(run.model, trust_remote_code=run.trust_remote_code)[0]
         return new_translator(run.new, tokenizer)
 
-    task = Task(kind="translate", vocabulary=own_words(network, tokenizer))
+    task = TaskInfo(kind="translate", vocab_size=own_words(network, tokenizer))
     run = run.but(train=run.train.at_width(shape_of(network).hidden, task))
     start, longest = decoder_start(network), run.data.max_length
     rows, targets, note = gold_targets(corpus.train)
@@ -219,7 +219,7 @@ def _pairs_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
         build=build,
         tokenizer=tokenizer,
         task=task,
-        plan=single(1.0 * Language(smoothing=run.smoothing), run.train),
+        plan=single(1.0 * LanguageModeling(smoothing=run.smoothing), run.train),
         train=train,
         exam=SequenceExam(task, tokenizer, start, corpus.dev, corpus.test, TranslateSettings(), longest),
     )
@@ -236,11 +236,11 @@ def patient(run: TrainRun) -> TrainRun:
 
 def _arm(job: Job, network: PreTrainedModel, place: Path, outcome: Outcome, watcher: Watcher) -> tuple[Arm, list[str]]:
     """The trained model with its size and, if asked for, its speed; and what hindered to time it."""
-    beam = TranslateSettings().test_beam if job.cell.task.of_sequences else 0
+    beam = TranslateSettings().test_beam if job.cell.task.is_seq2seq else 0
     speeds, troubles = speeds_of({"model": place}, job.texts, job.run.measure, job.longest, watcher, MEASURING, beam)
     arm = Arm(
         name="model",
-        title=f"{describe(network)}, trained on {'text' if job.cell.task.of_tokens else 'labels'}",
+        title=f"{describe(network)}, trained on {'text' if job.cell.task.over_vocabulary else 'labels'}",
         role="model",
         objective=str(job.cell.plan.objective),
         shape=shape_of(network),

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard
-from limbeck.core.task import OF_PLACES, PlaceKind, Task
+from limbeck.core.task import WINDOW_KINDS, TaskInfo, WindowKind
 from limbeck.data.corpus import Corpus, Examples, load, relabel
 from limbeck.data.encode import encode
 from limbeck.data.place_corpus import PlaceCorpus, encode_places, read_places, tell_places
@@ -42,7 +42,7 @@ class Matter:
     texts: list[tuple[str, str]]  # of the test split, to time models on
 
     @property
-    def task(self) -> Task:
+    def task(self) -> TaskInfo:
         return self.corpus.task
 
     @property
@@ -50,9 +50,9 @@ class Matter:
         return self.corpus.card.but(truncated=sum(split.truncated for split in self.rows.values()))
 
     @property
-    def labelled(self) -> bool:
+    def has_label(self) -> bool:
         """Whether there is anything to learn without a teacher."""
-        return bool(self.rows["train"].labelled.any())
+        return bool(self.rows["train"].has_label.any())
 
 
 class Form(ABC):
@@ -63,7 +63,7 @@ class Form(ABC):
         """A model that can answer."""
 
     @abstractmethod
-    def headed(self, where: str | Path, task: Task, trust_remote_code: bool = False) -> Opened:
+    def headed(self, where: str | Path, task: TaskInfo, trust_remote_code: bool = False) -> Opened:
         """Any encoder, with a head for the task."""
 
     @abstractmethod
@@ -77,7 +77,7 @@ class Form(ABC):
 
 
 def form_of(kind: str) -> Form:
-    return Places(kind) if kind in OF_PLACES else Texts()
+    return Places(kind) if kind in WINDOW_KINDS else Texts()
 
 
 class Texts(Form):
@@ -86,7 +86,7 @@ class Texts(Form):
     def opened(self, where: str | Path, trust_remote_code: bool = False) -> Opened:
         return open_classifier(where, trust_remote_code=trust_remote_code)
 
-    def headed(self, where: str | Path, task: Task, trust_remote_code: bool = False) -> Opened:
+    def headed(self, where: str | Path, task: TaskInfo, trust_remote_code: bool = False) -> Opened:
         return open_encoder(where, task, trust_remote_code)
 
     def read(
@@ -105,25 +105,25 @@ class Texts(Form):
 class Places(Form):
     """A tag for each word, or the place of an answer."""
 
-    def __init__(self, kind: PlaceKind) -> None:
+    def __init__(self, kind: WindowKind) -> None:
         self.kind = kind
 
     def opened(self, where: str | Path, trust_remote_code: bool = False) -> Opened:
         opener = open_tagger if self.kind == "tag" else open_reader
         return opener(where, trust_remote_code=trust_remote_code)
 
-    def headed(self, where: str | Path, task: Task, trust_remote_code: bool = False) -> Opened:
+    def headed(self, where: str | Path, task: TaskInfo, trust_remote_code: bool = False) -> Opened:
         opener = partial(open_tagger, task=task) if self.kind == "tag" else open_reader
         return opener(where, fresh=True, trust_remote_code=trust_remote_code)
 
     def read(self, run: Run | TrainRun, data: object, watcher: Watcher, taught: PreTrainedModel | None = None) -> Found:
         known = labels_of(taught) if taught is not None and self.kind == "tag" else ()
-        return read_places(run.data, run.places, self.kind, data, known)
+        return read_places(run.data, run.windows, self.kind, data, known)
 
     def matter(self, found: Any, tokenizer: Any, run: Run | TrainRun, watcher: Watcher) -> Matter:
-        corpus = encode_places(found, tokenizer, run.data, run.places)
+        corpus = encode_places(found, tokenizer, run.data, run.windows)
         tell_places(watcher, corpus)
-        return Matter(corpus, corpus.splits, PlaceExam(corpus, tokenizer, run.places), corpus.texts("test"))
+        return Matter(corpus, corpus.splits, PlaceExam(corpus, tokenizer, run.windows), corpus.texts("test"))
 
 
 def labels_of(network: PreTrainedModel) -> list[str]:

@@ -14,7 +14,7 @@ import torch
 from limbeck.core.errors import KnobError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.data.parallel import ParallelCorpus, read_parallel
 from limbeck.data.subwords import train_subwords
 from limbeck.measure.written import sacrebleu_metrics
@@ -25,14 +25,14 @@ from limbeck.recipes.several import Guided, mixed, open_directions
 from limbeck.recipes.written import translated
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.students.languages import languages_said
-from limbeck.students.new_settings import NewSettings
 from limbeck.students.open_translator import new_translator, open_translator
+from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.students.vocabulary import own_words
 from limbeck.teachers.black_box import Command, Endpoint
 from limbeck.teachers.ct2 import import_engine
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translators import KEPT, Translator, check_widths, kept_settings
-from limbeck.train.trainer import check_loggers
+from limbeck.training.trainer import check_loggers
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ class Ground:
         return (self.teacher or self.begin).tokenizer  # type: ignore[union-attr]
 
     @property
-    def task(self) -> Task:
+    def task(self) -> TaskInfo:
         owner = self.teacher or self.begin
         words = own_words(owner.network, owner.tokenizer)  # type: ignore[union-attr]
-        return Task(kind="translate", vocabulary=words, watched=self.metric)
+        return TaskInfo(kind="translate", vocab_size=words, metric=self.metric)
 
     @property
     def rows(self) -> int:
@@ -105,7 +105,7 @@ def gather_pairs(run: Run, watcher: Watcher, *, data: object = None, teacher: Mo
         teacher = Model(*open_translator(run.teacher, trust_remote_code=run.trust_remote_code), where=run.teacher)
         for line in languages_said(teacher.tokenizer):
             watcher.say(line)
-    corpus = read_parallel(run.data, run.pairs, data, watcher)
+    corpus = read_parallel(run.data, run.parallel, data, watcher)
     prints = {"data": pairs_fingerprint(corpus)}
     begin, notes = (None, []) if teacher else begun(run.new, corpus, written=_foreign(run, black_box, corpus, watcher))
     if teacher is not None:
@@ -174,7 +174,7 @@ def _foreign(run: Run, black_box: Translator | None, corpus: ParallelCorpus, wat
 
 
 def begun(
-    settings: NewSettings,
+    settings: Seq2SeqConfig,
     corpus: ParallelCorpus,
     tags: Sequence[str] = (),
     prefix: str = "",

@@ -3,7 +3,7 @@
 The paper finds any T above 8 alike for a wide student and 2.5 to 4 best for a narrow one; a small encoder is narrow.
 """
 
-from limbeck.core.task import OF_PLACES, OF_TEXTS
+from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.papers import HINTON_2015
 from limbeck.recipes.recipe import Recipe, recipe
@@ -15,6 +15,6 @@ HINTON = recipe(
         "labels and softened teacher distribution, half and half",
         HINTON_2015,
         lambda task: 0.5 * Labels() + 0.5 * SoftTargets(temperature=TEMPERATURE),
-        serves=(*OF_TEXTS, *OF_PLACES),
+        serves=(*TEXT_KINDS, *WINDOW_KINDS),
     )
 )

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from limbeck.core.count import count_parameters, tables_of
 from limbeck.core.errors import KnobError
 from limbeck.core.record import Record
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.data.rows import Dataset
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes.cell import Cell, Exam, Outcome
@@ -81,7 +81,7 @@ def start_shrunk(shape: Shrink, teacher: Model, pairs: bool = False) -> Start:
 
 def answers_place(run: Run) -> Path:
     """Where the teacher's answers are kept."""
-    return Path(run.teach.cache or Path(run.out) / "teacher-answers")
+    return Path(run.teacher_cache.cache or Path(run.out) / "teacher-answers")
 
 
 def release(teacher: Model) -> None:
@@ -95,19 +95,19 @@ def cells(
     run: Run,
     start: Start,
     tokenizer: Any,
-    task: Task,
+    task: TaskInfo,
     taught: Plan,
     train: Dataset,
     exam: Exam,
     *,
-    labelled: Dataset | None,
+    has_label: Dataset | None,
 ) -> list[Cell]:
     """Each seed with the teacher and, given `labelled` rows, without: the same student, the same rows in their order.
 
     Without a teacher there is nothing to learn from rows that have no label, such as augmented ones."""
     arms: list[tuple[str, str, Plan, Dataset]] = []
-    if run.baseline and labelled is not None and taught.of_teacher.want:
-        arms.append(("plain", "student without teacher", single(without_teacher(task), run.train), labelled))
+    if run.baseline and has_label is not None and taught.of_teacher.want:
+        arms.append(("plain", "student without teacher", single(without_teacher(task), run.train), has_label))
     arms.append(("distilled", "student with teacher", taught, train))
     return [
         Cell(

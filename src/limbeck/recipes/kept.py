@@ -27,7 +27,7 @@ def about_run(
     run: Run | CacheRun, prints: dict[str, str], vocabulary: int, *, top: int, draws: int, temperature: float
 ) -> About:
     return About(
-        kind="drawn" if draws else "top",
+        kind="sampled" if draws else "top",
         k=draws or min(top, vocabulary),
         vocabulary=vocabulary,
         temperature=temperature,
@@ -36,15 +36,15 @@ def about_run(
             "teacher": run.teacher,
             "task": run.data.task,
             "data": run.data.train,
-            "text": run.text.model_dump(),
+            "text": run.blocks.model_dump(),
             "mask": run.mask.model_dump(),
         },
     )
 
 
 def new_store(place: Path, run: Run, prints: dict[str, str], vocabulary: int, want: Want, temperature: float) -> Store:
-    draws = (run.teach.draws or 50) if want & Want.DRAWN else 0
-    about = about_run(run, prints, vocabulary, top=run.teach.top, draws=draws, temperature=temperature)
+    draws = (run.teacher_cache.draws or 50) if want & Want.SAMPLED else 0
+    about = about_run(run, prints, vocabulary, top=run.teacher_cache.top, draws=draws, temperature=temperature)
     return Store(place, about, write=True)
 
 
@@ -62,9 +62,9 @@ def check_kept(store: Store, prints: dict[str, str], vocabulary: int, want: Want
         raise MismatchError(
             f"the cache in {store.folder} is about {about.vocabulary:,} words, the student knows {vocabulary:,}", _HOW
         )
-    kept = Want.TOP if about.kind == "top" else Want.DRAWN
+    kept = Want.TOP if about.kind == "top" else Want.SAMPLED
     if want & ~kept:
-        objective = "truncated" if about.kind == "top" else "drawn"
+        objective = "truncated" if about.kind == "top" else "sampled"
         raise MismatchError(
             f"the cache in {store.folder} keeps {'the top' if about.kind == 'top' else 'draws'}, but the objective "
             f"wants {want & ~kept}",

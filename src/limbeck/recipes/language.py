@@ -15,11 +15,11 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import Objective, misfits, wants
 from limbeck.core.progress import Stage, Watcher
 from limbeck.core.tap import install
-from limbeck.core.task import Task, TokenKind
+from limbeck.core.task import LanguageKind, TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.want import OF_HEADS, Ask, Want
+from limbeck.core.want import ATTENTION_PARTS, Request, Want
 from limbeck.data.language_corpus import load_language
-from limbeck.objectives import DrawnTargets, NextSentence, Truncated
+from limbeck.objectives import NextSentence, SampledTargets, Truncated
 from limbeck.recipes.cell import Cell, Outcome, train_cell
 from limbeck.recipes.folder import agree
 from limbeck.recipes.given import Given
@@ -48,11 +48,11 @@ from limbeck.recipes.words import Words, ask_words, check_length, mask_fingerpri
 from limbeck.students.open import fingerprint, knows_pairs, open_language_model, shape_of, tokenizer_fingerprint
 from limbeck.students.vocabulary import own_words, shared_words
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.settings import TeachSettings
+from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.teachers.store import Store, StoreTeacher, open_store
-from limbeck.train.trainer import check_loggers
+from limbeck.training.trainer import check_loggers
 
-LIVE = Want.LOGITS | Want.TOP | Want.DRAWN  # what a language model at hand can show without being asked for more
+LIVE = Want.LOGITS | Want.TOP | Want.SAMPLED  # what a language model at hand can show without being asked for more
 
 
 @dataclass(frozen=True)
@@ -112,27 +112,27 @@ def distill_words(
     return result
 
 
-def _kind(run: Run) -> TokenKind:
+def _kind(run: Run) -> LanguageKind:
     return run.data.task  # type: ignore[return-value]
 
 
 def _prepare(run: Run, data: object, taught: Model | None, started: Model | None, watcher: Watcher) -> Ready:
     check_loggers(run.train)
-    run = complete(run, Task(kind=_kind(run)))
+    run = complete(run, TaskInfo(kind=_kind(run)))
     objective = from_table(run.objective)
     _check_objective(objective, run)
     teacher = taught or _opened(run.teacher, run, watcher, fresh=False)
     given = started or _opened(run.student_from, run, watcher, fresh=True)
-    if teacher is None and (given is None or (wants(objective) and not run.teach.cache)):
+    if teacher is None and (given is None or (wants(objective) and not run.teacher_cache.cache)):
         raise KnobError(
             "no teacher was given",
             "name one with --teacher; or its answers with --cache, and a student to start from with --student-from",
         )
     start = _start(run, teacher, given)
-    if run.text.pairs and not knows_pairs(start.network):
+    if run.blocks.pairs and not knows_pairs(start.network):
         raise KnobError(
             f"a {type(start.network).__name__} knows no sentence pairs",
-            "leave out --text.pairs, or set --student.family same",
+            "leave out --blocks.pairs, or set --student.family same",
         )
     tokenizer = (given or teacher).tokenizer  # type: ignore[union-attr]
     vocabulary, reader = own_words(start.network, tokenizer, "student"), tokenizer
@@ -140,7 +140,7 @@ def _prepare(run: Run, data: object, taught: Model | None, started: Model | None
     if teacher is not None:
         shared = shared_words(teacher.network, start.network, teacher.tokenizer, tokenizer)
         vocabulary, reader, notes = shared.size, shared.tokenizer, [*notes, *filter(None, [shared.note])]
-    corpus = load_language(run.data, run.text, _kind(run), reader, data, watcher)
+    corpus = load_language(run.data, run.blocks, _kind(run), reader, data, watcher)
     check_length(corpus, start.network, *([teacher.network] if teacher else []))
     prints = {
         "tokenizer": tokenizer_fingerprint(reader),
@@ -152,7 +152,7 @@ def _prepare(run: Run, data: object, taught: Model | None, started: Model | None
     live, said = _lives(objective, run)
     store = None if live or not wants(objective) else _store(run, objective, prints, vocabulary, bool(teacher))
     run = run.but(
-        train=run.train.at_width(shape_of(start.network).hidden, Task(kind=_kind(run))),
+        train=run.train.at_width(shape_of(start.network).hidden, TaskInfo(kind=_kind(run))),
         mask=run.mask.but(rounds=_rounds(run, store)),
     )
     words = ask_words(_kind(run), corpus, reader, run.mask, vocabulary)
@@ -170,7 +170,7 @@ def _opened(where: str, run: Run, watcher: Watcher, fresh: bool) -> Model | None
 
 def _open(where: str, run: Run, fresh: bool) -> tuple[PreTrainedModel, Any]:
     return open_language_model(
-        where, _kind(run), fresh=fresh, pairs=run.text.pairs, trust_remote_code=run.trust_remote_code
+        where, _kind(run), fresh=fresh, pairs=run.blocks.pairs, trust_remote_code=run.trust_remote_code
     )
 
 
@@ -182,25 +182,25 @@ def _start(run: Run, teacher: Model | None, given: Model | None) -> Start:
 
 
 def _check_objective(objective: Objective, run: Run) -> None:
-    task = Task(kind=_kind(run))
+    task = TaskInfo(kind=_kind(run))
     for part in misfits(objective, task):
         remedy = part.remedy or "for words use 'language', 'truncated' or 'word-kd'"
         raise MismatchError(f"{part} does not serve --task {task.kind}", remedy)
-    if any(isinstance(part, NextSentence) for _, part in objective.weighted) and not run.text.pairs:
-        raise KnobError("'next-sentence' needs pairs of sentences", "add --text.pairs")
+    if any(isinstance(part, NextSentence) for _, part in objective.weighted) and not run.blocks.pairs:
+        raise KnobError("'next-sentence' needs pairs of sentences", "add --blocks.pairs")
 
 
 def _lives(objective: Objective, run: Run) -> tuple[bool, list[str]]:
     """Whether the teacher is asked at every step: because a person says so, or because no cache can keep it."""
-    whole = wants(objective) & ~(Want.TOP | Want.DRAWN)
+    whole = wants(objective) & ~(Want.TOP | Want.SAMPLED)
     if not whole:
-        return run.teach.live and bool(wants(objective)), []
-    if run.teach.cache:
+        return run.teacher_cache.live and bool(wants(objective)), []
+    if run.teacher_cache.cache:
         raise MismatchError(
             f"the objective wants the teacher's {whole}, of which a cache keeps only the top",
             "leave out --cache, or use --recipe truncated",
         )
-    if run.teach.live:
+    if run.teacher_cache.live:
         return True, []
     return True, [f"The objective wants the teacher's {whole}, too large to keep: it is asked at every step."]
 
@@ -211,9 +211,9 @@ def _store(run: Run, objective: Objective, prints: dict[str, str], vocabulary: i
     if (place / "index.json").exists() or not writable:
         store = open_store(place, write=writable)
         check_kept(store, prints, vocabulary, wants(objective))
-        if run.teach.top not in (TeachSettings().top, store.about.k) and store.about.kind == "top":
+        if run.teacher_cache.top not in (TeacherCacheSettings().top, store.about.k) and store.about.kind == "top":
             raise MismatchError(
-                f"--top asks for {run.teach.top} words, but the cache in {place} holds {store.about.k}",
+                f"--top asks for {run.teacher_cache.top} words, but the cache in {place} holds {store.about.k}",
                 "leave --top out (--objective.truncated.k takes fewer than are held), or give another folder",
             )
     else:
@@ -224,29 +224,36 @@ def _store(run: Run, objective: Objective, prints: dict[str, str], vocabulary: i
     return store
 
 
-def _cached_parts(objective: Objective) -> list[Truncated | DrawnTargets]:
-    return [part for weight, part in objective.weighted if weight and isinstance(part, Truncated | DrawnTargets)]
+def _cached_parts(objective: Objective) -> list[Truncated | SampledTargets]:
+    return [part for weight, part in objective.weighted if weight and isinstance(part, Truncated | SampledTargets)]
 
 
 def _rounds(run: Run, store: Store | None) -> int:
     """A cache serves the masks it holds; a run that fills its own keeps one per epoch."""
     if run.mask.rounds or store is None:
         return run.mask.rounds
-    return kept_rounds(store) if run.teach.cache and kept_rounds(store) else ceil(run.train.epochs)
+    return kept_rounds(store) if run.teacher_cache.cache and kept_rounds(store) else ceil(run.train.epochs)
 
 
 def _teachers(ready: Ready, watcher: Watcher) -> tuple[Teacher, Remembered]:
     """Who is asked while training, and who the students are compared with on the test split."""
     taught: Teacher = NoTeacher()
     if ready.teacher is not None:
-        ask = ready.plan.of_teacher | Ask(LIVE)
-        network = install(ready.teacher.network) if ask.want & OF_HEADS else ready.teacher.network
-        taught = LiveTeacher(network, ask, ready.words.task.vocabulary)
+        ask = ready.plan.of_teacher | Request(LIVE)
+        network = install(ready.teacher.network) if ask.want & ATTENTION_PARTS else ready.teacher.network
+        taught = LiveTeacher(network, ask, ready.words.task.vocab_size)
     beside = Remembered(taught)
     if ready.store is None:
         watcher.at(ASKING, 1.0)
         return (taught if ready.live else NoTeacher()), beside
-    fill(ready.store, taught, ready.words, ready.run.teach.batch_size, lambda done: watcher.at(ASKING, done), watcher)
+    fill(
+        ready.store,
+        taught,
+        ready.words,
+        ready.run.teacher_cache.batch_size,
+        lambda done: watcher.at(ASKING, done),
+        watcher,
+    )
     return StoreTeacher(ready.store), beside
 
 
@@ -260,7 +267,7 @@ def _cells(ready: Ready, teacher: Teacher, exam: TokenExam) -> list[Cell]:
         ready.plan.taught(lambda phase: teacher),
         words.splits["train"],
         exam,
-        labelled=words.splits["train"],
+        has_label=words.splits["train"],
     )
 
 

@@ -1,6 +1,6 @@
 """Logit regression: the teacher's scores themselves, beside the labels. The choice for regression tasks."""
 
-from limbeck.core.task import OF_PLACES, OF_TEXTS
+from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.objectives import Labels, LogitRegression
 from limbeck.objectives.papers import BA_CARUANA_2014
 from limbeck.recipes.recipe import Recipe, recipe
@@ -11,6 +11,6 @@ LOGITS = recipe(
         "labels and the teacher's raw scores, half and half; serves regression",
         BA_CARUANA_2014,
         lambda task: 0.5 * Labels() + 0.5 * LogitRegression(),
-        serves=(*OF_TEXTS, *OF_PLACES),
+        serves=(*TEXT_KINDS, *WINDOW_KINDS),
     )
 )

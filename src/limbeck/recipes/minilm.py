@@ -17,7 +17,7 @@ Cost: a second run over the training texts, in which the teacher is asked for on
 attention without the fused kernel; minilmv2 keeps it, and makes a [length, length] map per relation head.
 """
 
-from limbeck.core.task import OF_PLACES, OF_TEXTS
+from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.objectives.minilm import MiniLM
 from limbeck.objectives.minilmv2 import MiniLMv2
 from limbeck.objectives.papers import WANG_2020, WANG_2021
@@ -31,7 +31,7 @@ MINILM = recipe(
         WANG_2020,
         lambda task: half_and_half(task),
         stages=lambda task: {"relations": Stage(objective=to_table(MiniLM()))},
-        serves=(*OF_TEXTS, *OF_PLACES),
+        serves=(*TEXT_KINDS, *WINDOW_KINDS),
     )
 )
 MINILMV2 = recipe(
@@ -41,6 +41,6 @@ MINILMV2 = recipe(
         WANG_2021,
         lambda task: half_and_half(task),
         stages=lambda task: {"relations": Stage(objective=to_table(MiniLMv2()))},
-        serves=(*OF_TEXTS, *OF_PLACES),
+        serves=(*TEXT_KINDS, *WINDOW_KINDS),
     )
 )

@@ -33,17 +33,17 @@ cut from its teacher (`hinton`, `tinybert`) needs less. What it buys: time on a 
 """
 
 from limbeck.core.objective import Objective
-from limbeck.core.task import OF_PLACES, OF_TEXTS, Task
-from limbeck.objectives import Language, WordKD
-from limbeck.objectives.mobilebert import Transfer
+from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, TaskInfo
+from limbeck.objectives import LanguageModeling, WordKD
+from limbeck.objectives.mobilebert import MobileBERTTransfer
 from limbeck.objectives.papers import SUN_2020
 from limbeck.recipes.recipe import Recipe, Stage, recipe, to_table
 from limbeck.recipes.soft import half_and_half
 
 
-def _answers(task: Task) -> Objective:
-    if task.of_tokens:
-        return 0.5 * Language() + 0.5 * WordKD(temperature=1.0)
+def _answers(task: TaskInfo) -> Objective:
+    if task.over_vocabulary:
+        return 0.5 * LanguageModeling() + 0.5 * WordKD(temperature=1.0)
     return half_and_half(task, temperature=1.0)
 
 
@@ -53,8 +53,10 @@ MOBILEBERT = recipe(
         "a thin, deep student with bottlenecks: states and attention layer by layer, then labels and soft answers",
         SUN_2020,
         _answers,
-        stages=lambda task: {"transfer": Stage(epochs=10.0, progressive=True, objective=to_table(1.0 * Transfer()))},
-        serves=(*OF_TEXTS, *OF_PLACES, "mask-fill"),
+        stages=lambda task: {
+            "transfer": Stage(epochs=10.0, progressive=True, objective=to_table(1.0 * MobileBERTTransfer()))
+        },
+        serves=(*TEXT_KINDS, *WINDOW_KINDS, "mask-fill"),
         defaults={"student": {"family": "mobilebert"}},
     )
 )

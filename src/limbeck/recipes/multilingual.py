@@ -19,7 +19,7 @@ Before every source stands the tag of the language to write, <2de>. Teachers are
 vocabulary: `limbeck train --task translate --tag de --tags de,en …`, the others with `--tag en --vocabulary-from
 runs/en-de/model`. The student is the first teacher shrunk, or --student-from. Rows are mixed as they are;
 `repeat` in a direction's table shows its rows more often. A training row that stands, turned round, in another
-direction's dev or test is dropped and counted. One direction alone: `limbeck eval … --pairs.prefix "<2de> "`.
+direction's dev or test is dropped and counted. One direction alone: `limbeck eval … --parallel.prefix "<2de> "`.
 
 The switch: at every evaluation on dev, greedy BLEU of student and teacher are compared, direction by direction. While
 the student is 1 BLEU ahead (--switch.margin), its teacher there is sure of the given word, and both terms are
@@ -37,14 +37,14 @@ evaluation.
 """
 
 from limbeck.core.objective import Objective
-from limbeck.core.task import OF_SEQUENCES, Task
-from limbeck.objectives import Language, Truncated
+from limbeck.core.task import SEQ2SEQ_KINDS, TaskInfo
+from limbeck.objectives import LanguageModeling, Truncated
 from limbeck.objectives.papers import TAN_2019
 from limbeck.recipes.recipe import Recipe, recipe
 
 
-def smoothed_words_and_teacher(task: Task) -> Objective:
-    return 0.5 * Language(smoothing=0.1) + 0.5 * Truncated()
+def smoothed_words_and_teacher(task: TaskInfo) -> Objective:
+    return 0.5 * LanguageModeling(smoothing=0.1) + 0.5 * Truncated()
 
 
 MULTILINGUAL = recipe(
@@ -53,7 +53,7 @@ MULTILINGUAL = recipe(
         "one student of several translators, each switched off where it is passed",
         TAN_2019,
         smoothed_words_and_teacher,
-        serves=OF_SEQUENCES,
+        serves=SEQ2SEQ_KINDS,
         defaults={"switch": {"strategy": "threshold"}},
     )
 )

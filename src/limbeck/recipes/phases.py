@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from limbeck.core.errors import KnobError, MismatchError
-from limbeck.core.objective import Objective, asks, bridges, wants
+from limbeck.core.objective import Objective, bridges, requests, wants
 from limbeck.core.record import Shape
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.want import NOTHING, OF_HEADS, ONLY_LOGITS, Ask, Want
-from limbeck.math.layermap import layer_pairs
+from limbeck.core.want import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, Request, Want
+from limbeck.functional.layermap import layer_pairs
 from limbeck.recipes.recipe import Stage, Table, from_table
 from limbeck.recipes.run import Run
-from limbeck.train.schedule import Schedule
+from limbeck.training.schedule import Schedule
 
 MAIN = "main"
 BILSTM = "limbeck-bilstm"  # the architecture in its config
@@ -25,8 +25,8 @@ class Phase:
     objective: Objective
     schedule: Schedule
     teacher: Teacher = NoTeacher()  # noqa: RUF009
-    of_student: Ask = ONLY_LOGITS
-    of_teacher: Ask = NOTHING
+    of_student: Request = ONLY_LOGITS
+    of_teacher: Request = NOTHING
     focus: int = 0  # the one layer that learns; 0: all
     after: bool = False  # comes after the main one
     targets: str = ""  # what a translator learns to write
@@ -46,7 +46,7 @@ class Plan:
     bridges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
-    def of_teacher(self) -> Ask:
+    def of_teacher(self) -> Request:
         total = NOTHING
         for phase in self.phases:
             total = total | phase.of_teacher
@@ -54,7 +54,7 @@ class Plan:
 
     @property
     def taps_student(self) -> bool:
-        return any(phase.of_student.want & OF_HEADS for phase in self.phases)
+        return any(phase.of_student.want & ATTENTION_PARTS for phase in self.phases)
 
     @property
     def epochs(self) -> float:
@@ -88,7 +88,7 @@ def plan(run: Run, objective: Objective, student: Shape, teacher: Shape) -> Plan
     checked = tuple(
         replace(phase, of_student=of_student, of_teacher=of_teacher)
         for phase in phases
-        for of_student, of_teacher in [asks(phase.objective, student, teacher)]
+        for of_student, of_teacher in [requests(phase.objective, student, teacher)]
     )
     needed = {name: widths for p in phases for name, widths in bridges(p.objective, student, teacher).items()}
     return Plan(checked, needed)
@@ -110,7 +110,7 @@ def _check_family(family: str, student: Shape) -> None:
 def _check_layers(phases: Sequence[Phase], student: Shape) -> None:
     """An LSTM has neither layers to compare nor heads."""
     for phase in phases:
-        wanted = wants(phase.objective) & (Want.HIDDEN | Want.POOLED | OF_HEADS)
+        wanted = wants(phase.objective) & (Want.HIDDEN | Want.POOLED | ATTENTION_PARTS)
         if wanted and student.architecture == BILSTM:
             raise MismatchError(
                 f"the objective looks at {wanted} of both models, which a bilstm does not have",

@@ -20,9 +20,9 @@ Where official code and paper differ, and what stands here:
 - The code divides the KL by the number of classes too; here it is a mean over texts alone, so α is as many times
   stronger. For the code's balance divide objective.hinton.weight by the number of classes.
 - The paper prints patience as a sum, the code computes a mean over layers and width. β = 100 belongs to the mean, which
-  stands here; `limbeck methods patience` has the conversion.
+  stands here; `limbeck methods pkd` has the conversion.
 - The paper normalises the states. The repository's best runs on MNLI, QNLI, QQP and RACE do not: set
-  objective.patience.normalise to false to follow them.
+  objective.pkd.normalise to false to follow them.
 - The paper's students of 3 layers are Skip; the repository's script for them names layers 10 and 11, which is Last.
 - The code never shuffles, since its cached answers are found by position. Here they are found by the example.
 
@@ -31,10 +31,10 @@ below it (85.0 against 86.2). It costs one vector per text and layer of the cach
 """
 
 from limbeck.core.objective import Objective
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.objectives import Labels
 from limbeck.objectives.papers import SUN_2019
-from limbeck.objectives.pkd import Patience
+from limbeck.objectives.pkd import PKD
 from limbeck.recipes.recipe import Recipe, recipe
 from limbeck.recipes.soft import soft
 
@@ -42,8 +42,8 @@ ALPHA, BETA = 0.5, 100.0
 _DEFAULTS = {"student": {"keep": "first"}, "train": {"epochs": 4.0}}
 
 
-def _objective(task: Task, layers: str) -> Objective:
-    return (1 - ALPHA) * Labels() + ALPHA * soft(task, temperature=10.0) + BETA * Patience(layers=layers)
+def _objective(task: TaskInfo, layers: str) -> Objective:
+    return (1 - ALPHA) * Labels() + ALPHA * soft(task, temperature=10.0) + BETA * PKD(layers=layers)
 
 
 PKD_SKIP = recipe(

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from limbeck import math
+from limbeck import functional
+from limbeck.core.forward import forward
 from limbeck.core.record import Fidelity
-from limbeck.core.show import show
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
 from limbeck.data.answers import Question
 from limbeck.data.place_corpus import PlaceCorpus
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.places import PlaceCollator, PlaceRows, Window, place_batches
 from limbeck.data.tags import OUTSIDE
+from limbeck.data.window_settings import WindowSettings
 from limbeck.measure.predict import at_rest
 from limbeck.measure.spans import Span, answer_quality, best_spans, chosen, each_answer
 from limbeck.measure.tags import each_sentence, per_type, tag_quality
@@ -36,7 +36,7 @@ Say = Callable[[Batch], Tensor]  # logits of the rows of a batch
 class PlaceExam:
     corpus: PlaceCorpus
     tokenizer: Any
-    settings: PlaceSettings
+    settings: WindowSettings
     teacher: Teacher = field(default_factory=NoTeacher)  # to compare with on the test split
 
     @property
@@ -52,7 +52,7 @@ class PlaceExam:
 
     def beside(self, teacher: Teacher) -> PlaceExam:
         exam = replace(self, teacher=teacher)
-        if any(item.labelled for item in self.corpus.items("dev")):
+        if any(item.has_label for item in self.corpus.items("dev")):
             return exam
         said = exam._answers("dev", exam._say_as_teacher, NoTeacher(), Nearness())
         return replace(exam, corpus=self.corpus.answered("dev", said))
@@ -78,7 +78,7 @@ class PlaceExam:
         labels, names = self.corpus.task.labels, self.corpus.splits[split].names
         said = self._answers(split, say, teacher, near)
         gold = [item.gold for item in self.corpus.items(split)]
-        known = np.array([item.labelled for item in self.corpus.items(split)], dtype=bool)
+        known = np.array([item.has_label for item in self.corpus.items(split)], dtype=bool)
         if self.corpus.task.kind == "tag":
             sums = each_sentence(gold, said, labels)
             types = per_type(gold, said, labels)
@@ -120,7 +120,7 @@ class PlaceExam:
         for windows, batch, logits in said:
             start, end = logits[0::2], logits[1::2]
             for window, span in zip(
-                windows, best_spans(start, end, batch.asked.numpy(), longest, nullable), strict=True
+                windows, best_spans(start, end, batch.predicted.numpy(), longest, nullable), strict=True
             ):
                 found[window.item].append((span, window))
         return [self._spell(question, spans) for question, spans in zip(questions, found, strict=True)]
@@ -136,7 +136,7 @@ class PlaceExam:
 def _speaker(model: PreTrainedModel) -> Say:
     def say(batch: Batch) -> Tensor:
         with at_rest(model), torch.inference_mode():
-            return show(model, batch.to(model.device)).logits.float().cpu()
+            return forward(model, batch.to(model.device)).logits.float().cpu()
 
     return say
 
@@ -149,15 +149,15 @@ class Nearness:
         self._by_teacher = {True: [0, 0], False: [0, 0]}  # the teacher is right → rows, those the student has right
 
     def add(self, logits: Tensor, taught: Tensor, batch: Batch) -> None:
-        known, labels = batch.labelled, batch.labels
-        self._nats += float(math.hard_cross_entropy(logits[known], labels[known]).sum())
+        known, labels = batch.has_label, batch.labels
+        self._nats += float(functional.hard_cross_entropy(logits[known], labels[known]).sum())
         self._labelled += int(known.sum())
         if not taught.numel():
             return
         said, teacher = logits.argmax(1), taught.argmax(1)
         self._rows += len(logits)
         self._alike += int((said == teacher).sum())
-        self._divergence += float(math.kl(taught, logits).sum())
+        self._divergence += float(functional.kl(taught, logits).sum())
         for right, counts in self._by_teacher.items():
             rows = known & ((teacher == labels) == right)
             counts[0] += int(rows.sum())

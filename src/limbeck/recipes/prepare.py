@@ -17,7 +17,7 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import Objective, misfits, wants
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.want import PER_TEXT, Want
 from limbeck.data.corpus import Corpus, Examples, joined
 from limbeck.data.encode import encode
@@ -30,7 +30,7 @@ from limbeck.recipes.recipe import Table, find, from_table
 from limbeck.recipes.run import CUSTOM, Run, TrainRun, complete
 from limbeck.students.open import fingerprint, tokenizer_fingerprint, tokenizers_equal
 from limbeck.students.saved import kind_of, kind_saved
-from limbeck.train.trainer import check_loggers
+from limbeck.training.trainer import check_loggers
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Material:
     fingerprints: dict[str, str]
 
     @property
-    def task(self) -> Task:
+    def task(self) -> TaskInfo:
         return self.matter.task
 
     @property
@@ -93,7 +93,7 @@ class Prepared:
     extra: Examples  # made up for the teacher to answer; without labels
     for_teacher: Mapping[str, Split]
     for_student: Mapping[str, Split]
-    labelled: Split | None  # the training rows a student without a teacher learns from
+    has_label: Split | None  # the training rows a student without a teacher learns from
     exam: TaughtExam
     fingerprints: dict[str, str]
 
@@ -106,7 +106,7 @@ class Prepared:
         return self.material.corpus
 
     @property
-    def task(self) -> Task:
+    def task(self) -> TaskInfo:
         return self.corpus.task
 
     @property
@@ -117,7 +117,7 @@ class Prepared:
 
 def check_recipe(run: Run) -> None:
     """Refuses a recipe or a term that does not exist, before anything is opened."""
-    complete(run, Task(kind="regress" if run.data.task == "auto" else run.data.task))
+    complete(run, TaskInfo(kind="regress" if run.data.task == "auto" else run.data.task))
 
 
 def serves(run: Run) -> bool:
@@ -168,8 +168,8 @@ def prepare(run: Run, material: Material, watcher: Watcher, student: Model | Non
         prints["augmented"] = uids_fingerprint(extra.uids)
     if student is not None and not student.where:
         prints["student"] = fingerprint(student.network)
-    labelled = _labelled(for_student, material)
-    return Prepared(run, material, student, objective, extra, for_teacher, for_student, labelled, exam, prints)
+    has_label = _labelled(for_student, material)
+    return Prepared(run, material, student, objective, extra, for_teacher, for_student, has_label, exam, prints)
 
 
 def _pooled(run: Run, tokenizer: Any) -> Run:
@@ -195,14 +195,14 @@ def _with(extra: Examples, material: Material, tokenizer: Any, run: Run) -> Mapp
 
 
 def _labelled(rows: Mapping[str, Split], material: Material) -> Split | None:
-    if not material.matter.labelled:
+    if not material.matter.has_label:
         return None
     train, real = rows["train"], len(material.encoded["train"])
     return train if len(train) == real else train.take(range(real))
 
 
 def data_prints(corpus: Corpus | PlaceCorpus, run: Run | TrainRun) -> dict[str, str]:
-    places = f" {run.places.stride} {run.places.longest_question}" if corpus.task.of_places else ""
+    places = f" {run.windows.stride} {run.windows.longest_question}" if corpus.task.in_windows else ""
     return {"data": data_fingerprint(corpus, run.data.max_length, places), "labels": labels_fingerprint(corpus)}
 
 
@@ -222,7 +222,7 @@ def labels_fingerprint(corpus: Corpus | PlaceCorpus) -> str:
         digest.update(repr([[item.gold for item in corpus.items(name)] for name in SPLITS]).encode())
     for name in SPLITS:
         rows = getattr(corpus, name)
-        for column in (rows.uids, rows.labels, rows.labelled):
+        for column in (rows.uids, rows.labels, rows.has_label):
             digest.update(np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()
 
@@ -232,7 +232,7 @@ def _check(objective: Objective, material: Material, student: Model | None, run:
     every = [objective, *(from_table(stage.objective) for stage in run.stages.values())]
     for part in (part for towards in every for part in misfits(towards, task)):
         raise MismatchError(f"{part} does not serve {task}", part.remedy)
-    if task.of_places and run.student.family == "bilstm":
+    if task.in_windows and run.student.family == "bilstm":
         raise KnobError("a bilstm answers about whole texts only", "set --student.family same")
     needed = reduce(or_, map(wants, every))
     if student is not None:
@@ -244,15 +244,15 @@ def _check(objective: Objective, material: Material, student: Model | None, run:
             )
         if not tokenizers_equal(student.tokenizer, teacher.tokenizer):
             _check_tokens(task, needed, run)
-    if not material.matter.labelled and not needed:
+    if not material.matter.has_label and not needed:
         raise MismatchError(
             "no training row has a label, and the objective asks for nothing else", "add labels, or --recipe hinton"
         )
 
 
-def _check_tokens(task: Task, needed: Want, run: Run) -> None:
+def _check_tokens(task: TaskInfo, needed: Want, run: Run) -> None:
     """What student and teacher may do when they cut text into different tokens."""
-    if task.of_places:
+    if task.in_windows:
         raise MismatchError(
             "student and teacher cut text into different tokens, so their places in it are not the same",
             "start from a model with the teacher's tokenizer, or leave out --student-from and shrink the teacher",
@@ -263,8 +263,8 @@ def _check_tokens(task: Task, needed: Want, run: Run) -> None:
             "use --recipe logits, hinton or pkd-skip, which look at whole texts, or start from a model with the "
             "teacher's tokenizer",
         )
-    if run.teach.live:
+    if run.teacher_cache.live:
         raise MismatchError(
             "student and teacher cut text into different tokens, so one batch cannot serve both",
-            "leave --teach.live off: cached answers are per text and fit any tokenizer",
+            "leave --teacher-cache.live off: cached answers are per text and fit any tokenizer",
         )

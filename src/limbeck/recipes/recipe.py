@@ -12,7 +12,7 @@ from limbeck.core.card import METHODS, Paper, card_of
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import Settings, knob
 from limbeck.core.objective import Objective
-from limbeck.core.task import OF_TEXTS, Kind, Task
+from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 
 Table = dict[str, dict[str, Any]]  # method name → weight and knobs: an objective as run files and flags write it
 
@@ -39,9 +39,9 @@ class Recipe:
     name: str
     summary: str
     paper: Paper
-    objective: Callable[[Task], Objective]  # of the main stage
-    stages: Callable[[Task], dict[str, Stage]] = lambda task: {}  # what comes before or after it, by name
-    serves: tuple[Kind, ...] = OF_TEXTS
+    objective: Callable[[TaskInfo], Objective]  # of the main stage
+    stages: Callable[[TaskInfo], dict[str, Stage]] = lambda task: {}  # what comes before or after it, by name
+    serves: tuple[Kind, ...] = TEXT_KINDS
     defaults: Mapping[str, Any] = field(default_factory=dict)  # tables of knobs, where a person says nothing else
 
     @property

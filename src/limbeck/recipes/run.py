@@ -13,21 +13,21 @@ from pydantic import BaseModel
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import Settings, knob
-from limbeck.core.task import Kind, Task
+from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.augment import AugmentSettings
-from limbeck.data.language import MaskSettings, TextSettings
-from limbeck.data.pair_settings import PairSettings
-from limbeck.data.place_settings import PlaceSettings
+from limbeck.data.language import BlockSettings, MaskSettings
+from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
+from limbeck.data.window_settings import WindowSettings
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes.directions import Direction, check_directions
 from limbeck.recipes.recipe import RECIPES, Stage, Table, find, from_table, to_table
-from limbeck.students.new_settings import NewSettings
+from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.students.shrink import Shrink
-from limbeck.teachers.settings import TeachSettings
+from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.teachers.switch_settings import SwitchSettings
 from limbeck.teachers.translate_settings import TranslateSettings
-from limbeck.train.schedule import Schedule
+from limbeck.training.schedule import Schedule
 
 CUSTOM = "custom"  # the objective is the run's own, whole
 AUTO: dict[Kind, str] = {
@@ -72,12 +72,14 @@ class Run(Settings):
     )
     trust_remote_code: bool = knob(False, "run Python code that comes with a model; only for code you have read")
     data: DataSettings = knob(DataSettings(), "the texts")
-    places: PlaceSettings = knob(PlaceSettings(), "words and answers in texts, for --task tag and answer")
-    text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
+    windows: WindowSettings = knob(WindowSettings(), "words and answers in texts, for --task tag and answer")
+    blocks: BlockSettings = knob(BlockSettings(), "running text, for --task mask-fill and generate")
     mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
-    pairs: PairSettings = knob(PairSettings(), "sources and targets, for --task translate")
+    parallel: ParallelSettings = knob(ParallelSettings(), "sources and targets, for --task translate")
     translate: TranslateSettings = knob(TranslateSettings(), "how the teacher translates, for --task translate")
-    new: NewSettings = knob(NewSettings(), "a translator that starts from nothing, where the teacher is a black box")
+    new: Seq2SeqConfig = knob(
+        Seq2SeqConfig(), "a translator that starts from nothing, where the teacher is a black box"
+    )
     student: Shrink = knob(Shrink(), "the shape of the student")
     augment: AugmentSettings = knob(AugmentSettings(), "texts made up for the teacher to answer")
     objective: Table = knob({}, "terms and weights that differ from the recipe's")
@@ -85,7 +87,7 @@ class Run(Settings):
     directions: dict[str, Direction] = knob({}, "of translate: several teachers of one student, by direction")
     switch: SwitchSettings = knob(SwitchSettings(), "when a teacher steps back, for --task translate")
     train: Schedule = knob(Schedule(), "how the student is trained")
-    teach: TeachSettings = knob(TeachSettings(), "how the teacher is asked")
+    teacher_cache: TeacherCacheSettings = knob(TeacherCacheSettings(), "how the teacher is asked")
     measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
 
 
@@ -99,12 +101,12 @@ class TrainRun(Settings):
     seed: int = knob(0, "seed of the new head, the dropout and the order of the rows", at_least=0, short="--seed")
     trust_remote_code: bool = knob(False, "run Python code that comes with the model; only for code you have read")
     data: DataSettings = knob(DataSettings(), "the texts")
-    places: PlaceSettings = knob(PlaceSettings(), "words and answers in texts, for --task tag and answer")
-    text: TextSettings = knob(TextSettings(), "running text, for --task mask-fill and generate")
+    windows: WindowSettings = knob(WindowSettings(), "words and answers in texts, for --task tag and answer")
+    blocks: BlockSettings = knob(BlockSettings(), "running text, for --task mask-fill and generate")
     mask: MaskSettings = knob(MaskSettings(), "hidden words, for --task mask-fill")
-    pairs: PairSettings = knob(PairSettings(), "sources and targets, for --task translate")
-    new: NewSettings = knob(
-        NewSettings(), "a translator from nothing, for --task translate without --model; it has 20 epochs by default"
+    parallel: ParallelSettings = knob(ParallelSettings(), "sources and targets, for --task translate")
+    new: Seq2SeqConfig = knob(
+        Seq2SeqConfig(), "a translator from nothing, for --task translate without --model; it has 20 epochs by default"
     )
     smoothing: float = knob(0.1, "of translate: label smoothing", at_least=0, below=1, source="Vaswani et al. 2017")
     tag: str = knob(
@@ -135,11 +137,11 @@ class CacheRun(Settings):
     threads: int = knob(0, "CPU threads; 0 leaves the choice to torch", at_least=0)
     trust_remote_code: bool = knob(False, "run Python code that comes with a model; only for code you have read")
     data: DataSettings = knob(DataSettings(), "the texts")
-    text: TextSettings = knob(TextSettings(), "how they are cut into blocks")
+    blocks: BlockSettings = knob(BlockSettings(), "how they are cut into blocks")
     mask: MaskSettings = knob(MaskSettings(), "hidden words, for masked language models")
 
 
-def complete(run: Run, task: Task) -> Run:
+def complete(run: Run, task: TaskInfo) -> Run:
     """The run with its recipe spelled out: what the file of a finished run says."""
     check_directions(run.directions, task.kind)
     name, given = run.recipe, dict(run.objective)
@@ -157,7 +159,7 @@ def complete(run: Run, task: Task) -> Run:
                 stage["objective"][term] = {**stage["objective"][term], **given.pop(term)}
         given = planned | {term: {**planned.get(term, {}), **entry} for term, entry in given.items()}
         # Of places no texts are made up: where a word goes, its tag or the answer may go too.
-        defaults = {room: knobs for room, knobs in plan.defaults.items() if room != "augment" or not task.of_places}
+        defaults = {room: knobs for room, knobs in plan.defaults.items() if room != "augment" or not task.in_windows}
         run = Run(**overlay(defaults, said))
     return run.but(
         recipe=name,

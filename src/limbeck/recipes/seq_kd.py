@@ -24,33 +24,33 @@ Cost: one pass of beam search over the training set; training is as cheap as wit
 from collections.abc import Callable
 
 from limbeck.core.objective import Objective
-from limbeck.core.task import OF_SEQUENCES, Task
-from limbeck.objectives import Language
+from limbeck.core.task import SEQ2SEQ_KINDS, TaskInfo
+from limbeck.objectives import LanguageModeling
 from limbeck.objectives.papers import KIM_RUSH_2016
 from limbeck.recipes.recipe import Recipe, Stage, recipe, to_table
 from limbeck.recipes.word_kd import words_and_teacher
 
 
-def _words(task: Task) -> Objective:
-    return 1.0 * Language()
+def _words(task: TaskInfo) -> Objective:
+    return 1.0 * LanguageModeling()
 
 
-def _words_and_teacher(task: Task) -> Objective:
+def _words_and_teacher(task: TaskInfo) -> Objective:
     return words_and_teacher(task)
 
 
 def _paper(
-    name: str, summary: str, objective: Callable[[Task], Objective], *, tuned: bool = False, beam: bool = True
+    name: str, summary: str, objective: Callable[[TaskInfo], Objective], *, tuned: bool = False, beam: bool = True
 ) -> Recipe:
     """`tuned`: on the closest translations afterwards; `beam`: the main stage writes what the teacher writes."""
 
-    def stages(task: Task) -> dict[str, Stage]:
+    def stages(task: TaskInfo) -> dict[str, Stage]:
         table = to_table(objective(task))
         tuning = Stage(epochs=3.0, rate=0.1, after=True, targets="closest", objective=table)
         return {"interpolate": tuning} if tuned else {}
 
     defaults = {"translate": {"targets": "beam"}} if beam else {}
-    return recipe(Recipe(name, summary, KIM_RUSH_2016, objective, stages, OF_SEQUENCES, defaults))
+    return recipe(Recipe(name, summary, KIM_RUSH_2016, objective, stages, SEQ2SEQ_KINDS, defaults))
 
 
 SEQ_KD = _paper("seq-kd", "the teacher's translations as targets", _words)

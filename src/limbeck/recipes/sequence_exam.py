@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.data.parallel import Parallel
 from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
 from limbeck.measure.quality import quality
@@ -27,7 +27,7 @@ BATCH = 64  # sentences
 
 @dataclass(frozen=True)
 class SequenceExam:
-    task: Task
+    task: TaskInfo
     tokenizer: Any
     start: int  # what a decoder reads first
     held_out: Parallel  # dev
@@ -112,7 +112,7 @@ class SequenceExam:
 
     def _nats(self, model: PreTrainedModel, rows: Sequences) -> tuple[np.ndarray, np.ndarray]:
         """Of each sentence: how surprising the model finds it, and its tokens."""
-        found = tally(model, sequence_batches(rows, self.collator, BATCH), self.task.vocabulary)
+        found = tally(model, sequence_batches(rows, self.collator, BATCH), self.task.vocab_size)
         of_uid = dict(zip(found.uids.tolist(), found.sums, strict=True))
         sums = np.stack([of_uid[uid] for uid in rows.uids.tolist()])
         return sums[:, 0], sums[:, 2]

@@ -49,7 +49,7 @@ def open_directions(run: Run, watcher: Watcher) -> list[Guided]:
         check_tag(models[name].tokenizer, language_of(name), direction.teacher)
     _check_words(models)
     corpora = {name: _read(run, name, direction, watcher) for name, direction in run.directions.items()}
-    apart = {name: _apart(name, corpora, watcher, run.pairs.prefix) for name in corpora}
+    apart = {name: _apart(name, corpora, watcher, run.parallel.prefix) for name in corpora}
     return [Guided(name, models[name], apart[name], run.directions[name].repeat) for name in run.directions]
 
 
@@ -60,7 +60,7 @@ def _check_alone(run: Run) -> None:
         "--data": run.data.train,
         "--data.dev": run.data.dev,
         "--data.test": run.data.test,
-        "--target": run.pairs.target,
+        "--target": run.parallel.target,
         "--translate.command": run.translate.command,
         "--translate.endpoint": run.translate.endpoint,
     }
@@ -95,8 +95,8 @@ def _read(run: Run, name: str, direction: Direction, watcher: Watcher) -> Parall
     watcher.say(f"direction {name}:")
     data = run.data.but(train=direction.train, dev=direction.dev, test=direction.test)
     targets = {"dev_target": direction.dev_target, "test_target": direction.test_target}
-    prefix = prefix_of(language_of(name)) + run.pairs.prefix
-    return read_parallel(data, run.pairs.but(target=direction.target, **targets, prefix=prefix), None, watcher)
+    prefix = prefix_of(language_of(name)) + run.parallel.prefix
+    return read_parallel(data, run.parallel.but(target=direction.target, **targets, prefix=prefix), None, watcher)
 
 
 def _apart(name: str, corpora: dict[str, ParallelCorpus], watcher: Watcher, words: str = "") -> ParallelCorpus:
@@ -182,11 +182,11 @@ def check_switch(run: Run, objectives: Iterable[Objective], needed: Want, target
         raise KnobError("with [directions.…] the given targets are learnt", "use --recipe multilingual or word-kd")
     if not needed or not (switched or run.directions):
         return
-    if run.teach.live or needed & ~Want.TOP:
+    if run.teacher_cache.live or needed & ~Want.TOP:
         raise MismatchError(
             f"{'several teachers' if run.directions else 'a teacher that is switched off'} can only be asked once, for "
-            f"the most probable words, but the objective wants {'live answers' if run.teach.live else needed}",
-            "use --recipe multilingual, or the objective 'truncated', without --teach.live",
+            f"the most probable words, but the objective wants {'live answers' if run.teacher_cache.live else needed}",
+            "use --recipe multilingual, or the objective 'truncated', without --teacher-cache.live",
         )
     for weight, part in (pair for objective in objectives for pair in objective.weighted):
         if switched and weight and isinstance(part, Truncated) and part.form == "renorm-both":

@@ -7,7 +7,7 @@ from functools import partial
 
 from transformers import PreTrainedModel
 
-from limbeck.core.want import OF_HEADS
+from limbeck.core.want import ATTENTION_PARTS
 from limbeck.data.corpus import Corpus
 from limbeck.recipes.asked import Asked
 from limbeck.recipes.cell import Cell, TaughtExam
@@ -35,7 +35,7 @@ class Student:
     @property
     def plain(self) -> bool:
         """Learns from labels alone."""
-        alone = len(self.plan.phases) == 1 and not self.made_up and self.ready.labelled is not None
+        alone = len(self.plan.phases) == 1 and not self.made_up and self.ready.has_label is not None
         return alone and to_table(self.plan.objective) == to_table(without_teacher(self.ready.task))
 
     @property
@@ -65,7 +65,7 @@ class Student:
             self.plan,
             ready.for_student["train"],
             self.exam,
-            labelled=ready.labelled,
+            has_label=ready.has_label,
         )
 
     def cost(self, cell: Cell) -> float:
@@ -74,7 +74,7 @@ class Student:
         big = passed(self.ready.teacher.network)
         tests = len(self.exam.dev) * train.epochs * train.evals_per_epoch + len(self.ready.for_student["test"])
         steps = sum(
-            phase.schedule.epochs * (3 * small + (big if phase.of_teacher.want & OF_HEADS else 0.0))
+            phase.schedule.epochs * (3 * small + (big if phase.of_teacher.want & ATTENTION_PARTS else 0.0))
             for phase in cell.plan.phases
         )
         return len(cell.train) * steps + small * tests

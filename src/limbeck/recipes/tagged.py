@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from limbeck.core.errors import KnobError
-from limbeck.data.pair_settings import PairSettings
 from limbeck.data.parallel import ParallelCorpus
+from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.recipes.directions import prefix_of, tag_of
 from limbeck.recipes.ground import begun
 from limbeck.recipes.prepare import Model
@@ -13,8 +13,8 @@ from limbeck.recipes.several import check_tag
 from limbeck.students.open_translator import new_translator, open_translator
 
 
-def tagged(run: TrainRun) -> PairSettings:
-    return run.pairs.but(prefix=_prefix(run) + run.pairs.prefix)
+def tagged(run: TrainRun) -> ParallelSettings:
+    return run.parallel.but(prefix=_prefix(run) + run.parallel.prefix)
 
 
 def beginning(run: TrainRun, corpus: ParallelCorpus) -> tuple[Model, list[str]]:

@@ -176,11 +176,11 @@ def describe(network: PreTrainedModel) -> str:
 
 def _comparisons(found: Findings) -> list[Comparison]:
     test = found.teacher
-    if "plain" not in found.outcomes or not test.labelled.any():
+    if "plain" not in found.outcomes or not test.has_label.any():
         return []
     a, b = ([outcome.logits for outcome in found.outcomes[name]] for name in ("distilled", "plain"))
     task, rounds = found.ready.task, found.ready.run.measure.bootstrap
-    return [compare(task, task.metric, "distilled", "plain", a, b, test.labels, test.labelled, rounds=rounds)]
+    return [compare(task, task.metric, "distilled", "plain", a, b, test.labels, test.has_label, rounds=rounds)]
 
 
 def _partings(found: Findings) -> list[Disagreement]:
@@ -196,7 +196,7 @@ def _partings(found: Findings) -> list[Disagreement]:
         best.logits,
         found.teacher.logits,
         corpus.test.labels,
-        corpus.test.labelled,
+        corpus.test.has_label,
         most=ready.run.measure.examples,
     )
 

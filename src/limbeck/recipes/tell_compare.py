@@ -111,7 +111,7 @@ def _title(found: Contest, lane: Lane) -> str:
     served = [other.name for other in found.lanes if other.than == lane.name]
     added = lane.plain and lane.name not in found.columns
     whose = " and ".join(served) if len(served) < 3 else f"{served[0]} and {len(served) - 1} more"
-    alone = "given targets only" if found.material.task.of_sequences else "labels only"
+    alone = "given targets only" if found.material.task.is_seq2seq else "labels only"
     return f"{alone}, beside {whose}" if added else lane.name
 
 
@@ -136,7 +136,7 @@ def _speeds(found: Contest, watcher: Watcher, stage: str) -> tuple[dict[str, Spe
     homes = {timed_as(lane): found.outcomes[lane.name][0].model for lane in reversed(found.done)}
     folders = {"teacher": found.teacher_home, **homes} if found.teacher_home else homes
     run, texts = found.run, found.material.texts
-    beam = run.translate.test_beam if found.material.task.of_sequences else 0
+    beam = run.translate.test_beam if found.material.task.is_seq2seq else 0
     return speeds_of(folders, texts, run.measure, run.data.max_length, watcher, stage, beam)
 
 
@@ -154,8 +154,8 @@ def _comparisons(found: Contest) -> list[Comparison]:
     task, test = found.material.task, found.teacher
     pairs = [(lane, _paired(found, lane)) for lane in found.done if lane.than in found.outcomes]
     pairs = [(lane, both) for lane, both in pairs if both]
-    labels, labelled = (test.labels, test.labelled) if len(test.labelled) else (_every(test), _every(test))
-    if not labelled.any():
+    labels, has_label = (test.labels, test.has_label) if len(test.has_label) else (_every(test), _every(test))
+    if not has_label.any():
         return []
     sure = math.ceil(1e4 * (1 - (1 - TOGETHER) / max(len(pairs), 1)) - 1e-6) / 1e4
     return [
@@ -167,7 +167,7 @@ def _comparisons(found: Contest) -> list[Comparison]:
             [mine.logits for mine, _ in both],
             [theirs.logits for _, theirs in both],
             labels,
-            labelled,
+            has_label,
             rounds=found.run.measure.bootstrap,
             confidence=sure,
         )
@@ -220,7 +220,7 @@ def _notes(found: Contest) -> list[str]:
         got = "; ".join(f"{_title(found, lane)} {lane.epochs:.3g} of {_asked_epochs(lane):.3g}" for lane in found.done)
         notes.append(f"A budget of {found.budget:g} min was shared out. Epochs trained: {got}.")
     notes += [note for lane in found.done if (note := _dearer(found, lane))]
-    labels = [] if found.material.task.of_sequences else label_notes(found.material.card)
+    labels = [] if found.material.task.is_seq2seq else label_notes(found.material.card)
     return [*notes, *labels]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from limbeck.core.objective import Objective, wants
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Arm, Comparison, Record, SeedResult, Speed
-from limbeck.core.task import TokenKind
+from limbeck.core.task import LanguageKind
 from limbeck.measure.machine import machine
 from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
@@ -73,7 +73,7 @@ def tell_words(found: WordFindings, watcher: Watcher, stage: str) -> Record:
 
 
 def _arm(found: WordFindings, name: str, home: Path, speed: Speed | None) -> Arm:
-    kind: TokenKind = found.run.data.task  # type: ignore[assignment]
+    kind: LanguageKind = found.run.data.task  # type: ignore[assignment]
     network, _ = open_language_model(home, kind)
     shape = describe(network)
     if name == "teacher":
@@ -108,7 +108,7 @@ def _remarks(found: WordFindings) -> list[str]:
     if found.teacher is None:
         remarks.append("The teacher was not there: only its kept answers, so it is not measured itself.")
     if found.kept:
-        what = "draws" if found.kept.about.kind == "drawn" else "most probable words"
+        what = "draws" if found.kept.about.kind == "sampled" else "most probable words"
         remarks.append(
             f"The teacher's answers, {found.kept.about.k} {what} of each of {found.kept.tokens:,} tokens, took "
             f"{found.kept.bytes_per_token:.0f} bytes per token on disk."

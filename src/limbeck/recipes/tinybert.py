@@ -31,7 +31,7 @@ What it costs: two stages, and augmented text multiplies every epoch. What matte
 augmentation and task distillation about 7 each, the general stage 3, attention 5, hidden states 3, embeddings 1.5.
 """
 
-from limbeck.core.task import OF_PLACES, OF_TEXTS
+from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.objectives.papers import JIAO_2020
 from limbeck.objectives.tinybert import TinyBERT
 from limbeck.recipes.recipe import Recipe, Stage, recipe, to_table
@@ -46,7 +46,7 @@ TINYBERT = recipe(
         stages=lambda task: {
             "intermediate": Stage(epochs=10.0, decay="constant", objective=to_table(1.0 * TinyBERT()))
         },
-        serves=(*OF_TEXTS, *OF_PLACES),
+        serves=(*TEXT_KINDS, *WINDOW_KINDS),
         defaults={"train": {"epochs": 3.0}, "augment": {"kind": "tinybert"}},
     )
 )

@@ -1,7 +1,7 @@
 """Words from a teacher asked once: half the text itself, half the top of the teacher's distribution."""
 
-from limbeck.core.task import OF_TOKENS
-from limbeck.objectives import Language, Truncated
+from limbeck.core.task import LANGUAGE_KINDS
+from limbeck.objectives import LanguageModeling, Truncated
 from limbeck.objectives.papers import TAN_2019
 from limbeck.recipes.recipe import Recipe, recipe
 
@@ -10,7 +10,7 @@ TRUNCATED = recipe(
         "truncated",
         "words and the top of the teacher's distribution, half and half; from a cache or live",
         TAN_2019,
-        lambda task: 0.5 * Language() + 0.5 * Truncated(),
-        serves=OF_TOKENS,
+        lambda task: 0.5 * LanguageModeling() + 0.5 * Truncated(),
+        serves=LANGUAGE_KINDS,
     )
 )

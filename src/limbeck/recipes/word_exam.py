@@ -69,7 +69,7 @@ class TokenExam:
 
     def _tally(self, model: PreTrainedModel, split: str, teacher: Teacher) -> Tally:
         asked = token_batches(self.words.splits[split], self.words.collator, BATCH)
-        return tally(model, asked, self.words.task.vocabulary, teacher)
+        return tally(model, asked, self.words.task.vocab_size, teacher)
 
 
 def scored(words: Words, found: Tally) -> dict[str, float]:

@@ -12,14 +12,14 @@ distribution to pass on.
 """
 
 from limbeck.core.objective import Objective
-from limbeck.core.task import OF_SEQUENCES, OF_TOKENS, Task
-from limbeck.objectives import Language, Truncated, WordKD
+from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, TaskInfo
+from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.papers import KIM_RUSH_2016
 from limbeck.recipes.recipe import Recipe, recipe
 
 
-def words_and_teacher(task: Task) -> Objective:
-    return 0.5 * Language() + 0.5 * (Truncated() if task.of_sequences else WordKD())
+def words_and_teacher(task: TaskInfo) -> Objective:
+    return 0.5 * LanguageModeling() + 0.5 * (Truncated() if task.is_seq2seq else WordKD())
 
 
 WORD_KD = recipe(
@@ -28,6 +28,6 @@ WORD_KD = recipe(
         "words and the teacher's distribution, half and half; of running text live, of translations kept",
         KIM_RUSH_2016,
         words_and_teacher,
-        serves=(*OF_TOKENS, *OF_SEQUENCES),
+        serves=(*LANGUAGE_KINDS, *SEQ2SEQ_KINDS),
     )
 )

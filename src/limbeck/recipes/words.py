@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from limbeck.core.errors import KnobError
-from limbeck.core.task import Task, TokenKind
+from limbeck.core.task import LanguageKind, TaskInfo
 from limbeck.data.blocks import Blocks
 from limbeck.data.language import MaskSettings
 from limbeck.data.language_corpus import LanguageCorpus
@@ -25,15 +25,15 @@ SPLITS = ("train", "dev", "test")
 class Words:
     """A corpus as questions to a language model."""
 
-    task: Task
+    task: TaskInfo
     corpus: LanguageCorpus
     splits: dict[str, Tokens]
     collator: TokenCollator
 
 
-def ask_words(kind: TokenKind, corpus: LanguageCorpus, tokenizer: Any, mask: MaskSettings, vocabulary: int) -> Words:
+def ask_words(kind: LanguageKind, corpus: LanguageCorpus, tokenizer: Any, mask: MaskSettings, vocabulary: int) -> Words:
     """The splits as questions. Dev and test have one fixed mask, so that measurements compare."""
-    task = Task(kind=kind, vocabulary=vocabulary)
+    task = TaskInfo(kind=kind, vocab_size=vocabulary)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
     splits: dict[str, Tokens] = {}
     if kind == "generate":
@@ -52,11 +52,11 @@ def check_length(corpus: LanguageCorpus, *networks: Any) -> None:
     most = min(filter(None, map(positions_of, networks)), default=corpus.length)
     if corpus.length > most:
         raise KnobError(
-            f"blocks have {corpus.length} tokens, but the model reads {most} at once", f"set --text.length to {most}"
+            f"blocks have {corpus.length} tokens, but the model reads {most} at once", f"set --blocks.length to {most}"
         )
 
 
-def language_kind(task: str, architecture: str) -> TokenKind:
+def language_kind(task: str, architecture: str) -> LanguageKind:
     """The task asked for; left open, the one the model was made for."""
     if task in ("mask-fill", "generate"):
         return task  # type: ignore[return-value]
@@ -73,12 +73,12 @@ def text_fingerprint(corpus: LanguageCorpus) -> str:
     digest = hashlib.blake2b(digest_size=8)
     for name in SPLITS:
         blocks: Blocks = getattr(corpus, name)
-        for column in (blocks.ids, blocks.offsets, blocks.learnt, blocks.types, blocks.follows):
+        for column in (blocks.ids, blocks.offsets, blocks.learnt, blocks.types, blocks.next_sentence_label):
             digest.update(np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()
 
 
-def mask_fingerprint(kind: TokenKind, mask: MaskSettings) -> str:
+def mask_fingerprint(kind: LanguageKind, mask: MaskSettings) -> str:
     """Names how words are hidden and asked about, whatever the number of rounds."""
     said = mask.but(rounds=0).model_dump() if kind == "mask-fill" else {}
     return hashlib.blake2b(json.dumps([kind, said], sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -11,10 +11,10 @@ import torch
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.objective import Objective, misfits, wants
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.want import Want
 from limbeck.data.sequences import Sequences
-from limbeck.objectives import Language
+from limbeck.objectives import LanguageModeling
 from limbeck.recipes.cell import Cell
 from limbeck.recipes.ground import Ground
 from limbeck.recipes.job import Start, passed, start_shrunk, start_whole
@@ -45,7 +45,7 @@ class Writer:
     made_up: int = 0
 
     @property
-    def task(self) -> Task:
+    def task(self) -> TaskInfo:
         return self.exam.task
 
     @property
@@ -117,8 +117,8 @@ class Writer:
 
 def without_teacher(objective: Objective) -> Objective:
     """The words alone, smoothed as in the objective."""
-    own = [part for _, part in objective.weighted if isinstance(part, Language)]
-    return 1.0 * (own[0] if own else Language())
+    own = [part for _, part in objective.weighted if isinstance(part, LanguageModeling)]
+    return 1.0 * (own[0] if own else LanguageModeling())
 
 
 def set_up_writer(run: Run, ground: Ground, student: Model | None = None) -> Writer:
@@ -129,7 +129,7 @@ def set_up_writer(run: Run, ground: Ground, student: Model | None = None) -> Wri
     start, tokenizer = _start(run, ground, student)
     _check(run, ground, start, tokenizer)
     shape = shape_of(start.network)
-    task = ground.task.but(vocabulary=_vocabulary(ground, start, tokenizer))
+    task = ground.task.but(vocab_size=_vocabulary(ground, start, tokenizer))
     run = run.but(train=run.train.at_width(shape.hidden, task))
     big = shape_of(ground.teacher.network) if ground.teacher else shape
     corpus = ground.corpus

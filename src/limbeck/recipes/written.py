@@ -90,7 +90,7 @@ def translated(
     kept = kept_translations(ground, settings, translator, nbest, place)
     alone = ground.black_box is not None
     kept.complete(train.sources, train.uids, translator, 1 if alone else settings.beam, nbest, on_share)
-    return Written(settings, run.pairs.prefix, train, kept), note
+    return Written(settings, run.parallel.prefix, train, kept), note
 
 
 def kept_translations(

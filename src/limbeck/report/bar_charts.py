@@ -42,9 +42,9 @@ def standing(record: Record) -> Figure | None:
 
 def closeness(record: Record) -> Figure | None:
     """Of a translator nothing: no translation is the only right one."""
-    if record.task.of_sequences:
+    if record.task.is_seq2seq:
         return None
-    return _token_by_token(record) if record.task.of_tokens else _right_and_wrong(record)
+    return _token_by_token(record) if record.task.over_vocabulary else _right_and_wrong(record)
 
 
 def _right_and_wrong(record: Record) -> Figure | None:
@@ -108,7 +108,7 @@ def _figure(title: str, caption: str, groups: Groups) -> Figure | None:
 
 
 def calibration(record: Record) -> Figure | None:
-    metric = "token_ece" if record.task.of_tokens else "ece"
+    metric = "token_ece" if record.task.over_vocabulary else "ece"
     scored = [(arm, error) for arm in record.arms if (error := quality(arm, metric))]
     if not scored:
         return None
@@ -119,7 +119,7 @@ def calibration(record: Record) -> Figure | None:
     ]
     told = "Expected calibration error: " + ", ".join(f"{bar.label} {bar.text}" for bar in group)
     draw = partial(svg.bars, [("", group)], max(0.05, max(bar.value for bar in group)), title=told)
-    right = "right tokens" if record.task.of_tokens else "right answers"
+    right = "right tokens" if record.task.over_vocabulary else "right answers"
     caption = (
         f"Expected calibration error: how far stated confidence lies from the share of {right}. Shorter is better."
     )

@@ -260,7 +260,7 @@ def _data(record: Record) -> str:
     lines = [f"- source: {_plain(d.source)}", f"- task: {_plain(str(record.task))}"]
     if d.columns:
         lines.append(
-            f"- {'texts' if record.task.of_tokens else 'columns'}: "
+            f"- {'texts' if record.task.over_vocabulary else 'columns'}: "
             + ", ".join(f"{role} from {_code(column)}" for role, column in d.columns.items())
         )
     dropped = ", ".join(f"{n.count(rows)} {_plain(reason)}" for reason, rows in d.dropped.items()) or "none"
@@ -289,7 +289,7 @@ def _limits(record: Record) -> str:
     ]
     if students_of(record):
         known.append("The student learned from the teacher, and repeats the teacher’s biases.")
-    if record.task.of_sequences:
+    if record.task.is_seq2seq:
         known += _WRITERS_LIMITS
     return _list(known)
 

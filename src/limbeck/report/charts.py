@@ -63,18 +63,18 @@ def trade_offs(records: Sequence[Record]) -> list[Figure]:
         ):
             points = [p for record in same for p in _points(record, x_of, alone=len(records) == 1)]
             if len(points) > 1:  # a single one shows nothing that the table does not
-                timing = _timing(same) if x_of is _milliseconds and same[0].task.of_tokens else ""
+                timing = _timing(same) if x_of is _milliseconds and same[0].task.over_vocabulary else ""
                 figures.append(_trade(title, x_title, metric, points, same, timing))
     return figures
 
 
 def _measured(record: Record) -> tuple[str, str]:
     """The perplexity of hidden words and that of next words share a name and no scale."""
-    return record.metric, record.task.kind if record.task.of_tokens or record.task.of_places else ""
+    return record.metric, record.task.kind if record.task.over_vocabulary or record.task.in_windows else ""
 
 
 def _timing(records: Sequence[Record]) -> str:
-    how = f", {writing(records)}" if records[0].task.of_sequences else ""
+    how = f", {writing(records)}" if records[0].task.is_seq2seq else ""
     return f" Timed: one {timed(records)}{how}."
 
 

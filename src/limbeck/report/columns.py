@@ -52,7 +52,7 @@ def brief(records: Sequence[Record]) -> tuple[str, ...]:
 
 def full(record: Record) -> tuple[str, ...]:
     """The columns of a record's own card and, of a comparison, of its page."""
-    if not record.task.of_sequences:
+    if not record.task.is_seq2seq:
         return brief([record])
     return (*PAPER, "shape", "gain", "proven") if record.kind == "compare" else PAPER
 
@@ -63,7 +63,7 @@ def halves(record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def all_write(records: Sequence[Record]) -> bool:
-    return all(record.task.of_sequences for record in records)
+    return all(record.task.is_seq2seq for record in records)
 
 
 def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]:

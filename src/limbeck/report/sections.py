@@ -99,8 +99,8 @@ def section(record: Record, anchor: str) -> Section:
     crowded = record.kind == "compare"
     arms = [arm for arm in (_chosen(record) if crowded else record.arms) if any(run.per_class for run in arm.runs)]
     uneven = len({len(arm.runs) for arm in record.arms if arm.role != "teacher"}) > 1
-    more = ["seeds"] if uneven and not record.task.of_sequences else []
-    keys, costs = halves(record) if crowded and record.task.of_sequences else (full(record), ())
+    more = ["seeds"] if uneven and not record.task.is_seq2seq else []
+    keys, costs = halves(record) if crowded and record.task.is_seq2seq else (full(record), ())
     shown = columns([record], (*keys, *more) if crowded else ())
     beside = columns([record], costs) if costs else []
     partings = [_parting(row, record) for row in record.disagreements[:SHOWN_DISAGREEMENTS]]
@@ -183,7 +183,7 @@ def _tiles(record: Record) -> Iterator[Tile]:
     if agree and subject is not teacher:
         regress = record.task.kind == "regress"
         value = n.score("pearson" if regress else "agreement", agree.mean)
-        same = f"same {'word' if record.task.of_tokens else 'answer'} as the teacher"
+        same = f"same {'word' if record.task.over_vocabulary else 'answer'} as the teacher"
         yield Tile("agreement", value, "correlation with the teacher" if regress else same, agree.mean)
     if "cache_bytes_per_token" in record.figures:
         kept = record.figures.get("cache_bytes")
@@ -212,10 +212,10 @@ def _metrics(record: Record) -> list[tuple[str, str, list[str]]]:
             cells = [n.score_with_sd(name, s.mean, s.sd) if s else n.NOTHING for s in found]
             table.append((n.metric_name(name), meaning(record.task, name), cells))
     apart = [divergence(arm) for arm in record.arms]
-    if record.task.of_tokens and any(apart):
+    if record.task.over_vocabulary and any(apart):
         cells = [n.figure(s.mean) if s else n.NOTHING for s in apart]
         table.append(("KL, nats", "mean KL(teacher ‖ student) of a token; 0 is a copy of the teacher", cells))
-    for column in columns([record], _NOT_IN_PAPER) if record.task.of_sequences else []:
+    for column in columns([record], _NOT_IN_PAPER) if record.task.is_seq2seq else []:
         table.append((column.title, "", [column.cell(record, arm).text for arm in record.arms]))
     return table
 

@@ -180,7 +180,7 @@ def _reached(record: Record, arm: Arm) -> str:
         return f"{arm.title} reaches {_article(name)}{name} of {n.score(record.metric, reached.mean)}{on}{over}"
     if speed is not None:
         batches = f"{n.figure(speed.sentences_per_second)} {units(record).text}s a second in batches of {speed.batch}"
-        does = "writes" if record.task.of_sequences else "answers"
+        does = "writes" if record.task.is_seq2seq else "answers"
         return f"{arm.title} {does} one {timed([record])} in {n.milliseconds(speed.p50_ms)}, and {batches}"
     return f"{arm.title} was opened, and nothing was measured"
 
@@ -196,7 +196,7 @@ def verdict(record: Record) -> str:
     if of_role(record, "baseline") is None:
         return "No student was trained without the teacher, so whether distillation helped is not known."
     one = units(record).row
-    how = f"{one} by {one}" if record.task.of_tokens else "on labelled rows"
+    how = f"{one} by {one}" if record.task.over_vocabulary else "on labelled rows"
     return f"Student and baseline were not compared {how}, so whether distillation helped is not known."
 
 
@@ -215,7 +215,7 @@ def _caveats(record: Record) -> Iterable[str]:
         yield f"One seed: how far chance moved the result is not known. {again} to find out."
     if scored is None and record.kind != "bench":
         why = "no test token was scored" if in_blocks(record.task) else "the test rows carry no labels"
-        why = "no test sentence was scored" if record.task.of_sequences else why
+        why = "no test sentence was scored" if record.task.is_seq2seq else why
         yield f"No {n.metric_name(record.metric)}: {why}."
     if scored is not None and 0 < rows < FEW_ROWS and record.metric == "accuracy":
         error = 1.96 * math.sqrt(max(0.0, scored.mean * (1 - scored.mean)) / rows)
@@ -239,9 +239,9 @@ def _shared(speed: Speed) -> str:
 
 def speed_conditions(record: Record) -> str:
     """How the milliseconds were taken."""
-    one = f"one {timed([record])}" if record.task.of_tokens else "one text"
+    one = f"one {timed([record])}" if record.task.over_vocabulary else "one text"
     read = ", read and not written word by word" if record.task.kind == "generate" else ""
-    read = f", {writing([record])}" if record.task.of_sequences else read
+    read = f", {writing([record])}" if record.task.is_seq2seq else read
     speeds = [arm.speed for arm in record.arms if arm.speed]
     ways = dict.fromkeys(
         f"{s.engine}, {n.plural(s.threads, 'thread')}{_shared(s)}, {one} at a time{read}, "

@@ -51,7 +51,7 @@ class Fitting:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         kept = list(brief([self.record]))
-        going = _FIRST_TO_GO if self.record.task.of_sequences else tuple(reversed(_LAST_TO_GO))
+        going = _FIRST_TO_GO if self.record.task.is_seq2seq else tuple(reversed(_LAST_TO_GO))
         table = _table(self.record, kept)
         for key in going:
             if Measurement.get(console, options.update(max_width=1000), table).maximum <= options.max_width:
@@ -79,8 +79,8 @@ def _table(record: Record, keys: Sequence[str]) -> Table:
 
 def _timing(record: Record) -> list[str]:
     """What a block is, where speed is of blocks; how wide the beam, where it is of writing."""
-    if not record.task.of_tokens or not any(arm.speed for arm in record.arms):
+    if not record.task.over_vocabulary or not any(arm.speed for arm in record.arms):
         return []
-    if record.task.of_sequences:
+    if record.task.is_seq2seq:
         return [f"Speed is that of whole sentences, {writing([record])}."]
     return [f"Speed is that of reading: a {timed([record])} at once."]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from limbeck.core.record import Record, Shape
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.report import numbers as n
 
 
@@ -45,21 +45,21 @@ _OF_WRITING = {
 
 
 def units(record: Record) -> Units:
-    if record.task.of_sequences:
+    if record.task.is_seq2seq:
         return Units("pair", "sentence", "sentence", "token", "with a target", "source")
     if record.task.kind == "tag":
         return Units("sentence", "sentence", "sentence", "word", "labelled")
     if record.task.kind == "answer":
         return Units("question", "question", "question", "answer end", "labelled")
-    if not record.task.of_tokens:
+    if not record.task.over_vocabulary:
         return Units("row", "row", "sentence", "row", "labelled")
     read = "chat" if "messages" in record.data.columns else "document"
     return Units(read, "block", "block", "token", "tokens", read)
 
 
-def in_blocks(task: Task) -> bool:
+def in_blocks(task: TaskInfo) -> bool:
     """Running text, cut into blocks and read, as against texts that are written."""
-    return task.of_tokens and not task.of_sequences
+    return task.over_vocabulary and not task.is_seq2seq
 
 
 def beam_of(records: Sequence[Record]) -> int:
@@ -102,11 +102,11 @@ def throughput(records: Sequence[Record]) -> str:
     return f"{texts.pop() if len(texts) == 1 else 'text'}s/s"
 
 
-def meaning(task: Task, metric: str) -> str:
+def meaning(task: TaskInfo, metric: str) -> str:
     """What a figure about tokens, places or translations says; a classifier's figures are common knowledge."""
-    if task.of_sequences:
+    if task.is_seq2seq:
         return _OF_WRITING.get(metric, "")
-    if task.of_places:
+    if task.in_windows:
         return (_OF_TAGS if task.kind == "tag" else _OF_ANSWERS).get(metric, "")
     token = "token" if task.kind != "mask-fill" else "token under a mask"
     meanings = {
@@ -116,4 +116,4 @@ def meaning(task: Task, metric: str) -> str:
         "token_accuracy": f"how often the most probable word is the right {token}",
         "token_ece": "how far stated confidence lies from the share of right tokens; lower is better",
     }
-    return meanings.get(metric, "") if task.of_tokens else ""
+    return meanings.get(metric, "") if task.over_vocabulary else ""

@@ -36,7 +36,7 @@ class Example:
 
 def readings(record: Record) -> list[str]:
     """The table in words: of each student, how much of the gap it closes; and what int8 takes."""
-    if not record.task.of_sequences:
+    if not record.task.is_seq2seq:
         return []
     int8 = [titled(record, c.sentence) for c in record.comparisons if c.better == INT8]
     return [*filter(None, (_closed(record, student) for student in students_of(record))), *int8]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limbeck.core.errors import MismatchError, ModelError
-from limbeck.core.task import Task, TokenKind
+from limbeck.core.task import LanguageKind, TaskInfo
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
 from limbeck.students.folder import find_folder
 from limbeck.students.reading import (
@@ -43,7 +43,7 @@ _NAMES = {"mask-fill": "masked language-model", "generate": "causal language-mod
 
 
 def open_classifier(
-    where: str | Path, *, task: Task | None = None, trust_remote_code: bool = False
+    where: str | Path, *, task: TaskInfo | None = None, trust_remote_code: bool = False
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A fine-tuned classifier and its tokenizer, in float32 and eval mode.
 
@@ -67,7 +67,7 @@ def open_classifier(
 
 
 def open_encoder(
-    where: str | Path, task: Task, trust_remote_code: bool = False
+    where: str | Path, task: TaskInfo, trust_remote_code: bool = False
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A pretrained encoder with a head for `task`, to be fine-tuned.
 
@@ -88,7 +88,7 @@ def open_encoder(
 
 
 def open_language_model(
-    where: str | Path, kind: TokenKind, *, fresh: bool = False, pairs: bool = False, trust_remote_code: bool = False
+    where: str | Path, kind: LanguageKind, *, fresh: bool = False, pairs: bool = False, trust_remote_code: bool = False
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A masked or causal language model and its tokenizer, in float32 and eval mode.
 
@@ -108,7 +108,7 @@ def open_language_model(
             f"train one first with `limbeck train --task {kind} --model {where}`, then use the result as the teacher",
         )
     if pairs and not knows_pairs(model):
-        raise ModelError(f"{where} knows no sentence pairs", "use a BERT, or leave out --text.pairs")
+        raise ModelError(f"{where} knows no sentence pairs", "use a BERT, or leave out --blocks.pairs")
     return model, tokenizer
 
 
@@ -117,7 +117,7 @@ def knows_pairs(model: PreTrainedModel) -> bool:
     return any(name.endswith("seq_relationship") for name, _ in model.named_modules())
 
 
-def name_outputs(config: PretrainedConfig, task: Task) -> None:
+def name_outputs(config: PretrainedConfig, task: TaskInfo) -> None:
     """Writes down what the model is asked and what its answers are called."""
     names = task.labels or ("score",)
     config.id2label = dict(enumerate(names))
@@ -125,7 +125,7 @@ def name_outputs(config: PretrainedConfig, task: Task) -> None:
     config.problem_type = task.problem_type or None
 
 
-def _agree(config: PretrainedConfig, task: Task, where: str | Path) -> None:
+def _agree(config: PretrainedConfig, task: TaskInfo, where: str | Path) -> None:
     labels = labels_in(config)
     if config.problem_type not in (None, task.problem_type) or len(labels) != task.outputs:
         raise MismatchError(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limbeck.core.errors import MismatchError, ModelError
-from limbeck.core.task import ENDS, PlaceKind, Task
+from limbeck.core.task import ENDS, TaskInfo, WindowKind
 from limbeck.students import reading
 from limbeck.students.folder import find_folder
 from limbeck.students.open import name_outputs
@@ -14,12 +14,12 @@ from limbeck.students.open import name_outputs
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-_AUTO: dict[PlaceKind, str] = {"tag": "AutoModelForTokenClassification", "answer": "AutoModelForQuestionAnswering"}
-_NAMES: dict[PlaceKind, str] = {"tag": "tagging", "answer": "question-answering"}
+_AUTO: dict[WindowKind, str] = {"tag": "AutoModelForTokenClassification", "answer": "AutoModelForQuestionAnswering"}
+_NAMES: dict[WindowKind, str] = {"tag": "tagging", "answer": "question-answering"}
 
 
 def open_tagger(
-    where: str | Path, *, task: Task | None = None, fresh: bool = False, trust_remote_code: bool = False
+    where: str | Path, *, task: TaskInfo | None = None, fresh: bool = False, trust_remote_code: bool = False
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A model that tags words and its tokenizer, in float32 and eval mode.
 
@@ -32,11 +32,11 @@ def open_reader(
     where: str | Path, *, fresh: bool = False, trust_remote_code: bool = False
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A model that finds answers and its tokenizer, in float32 and eval mode. With `fresh` any encoder will do."""
-    return _open(where, "answer", Task(kind="answer", labels=ENDS), fresh, trust_remote_code)
+    return _open(where, "answer", TaskInfo(kind="answer", labels=ENDS), fresh, trust_remote_code)
 
 
 def _open(
-    where: str | Path, kind: PlaceKind, task: Task | None, fresh: bool, trust_remote_code: bool
+    where: str | Path, kind: WindowKind, task: TaskInfo | None, fresh: bool, trust_remote_code: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     with reading.quiet(), reading.explained_opening(where, f"this architecture has no {_NAMES[kind]} head"):
         folder = find_folder(where)
@@ -66,7 +66,7 @@ def _open(
     return model, tokenizer
 
 
-def _agree(model: PreTrainedModel, task: Task, where: str | Path) -> None:
+def _agree(model: PreTrainedModel, task: TaskInfo, where: str | Path) -> None:
     labels = reading.labels_in(model.config)
     unnamed = all(name == f"LABEL_{number}" for number, name in enumerate(labels))
     if len(labels) != len(task.labels) or (labels != task.labels and not unnamed):

@@ -9,7 +9,7 @@ from limbeck.core.errors import KnobError, ModelError
 from limbeck.students import reading
 from limbeck.students.folder import find_folder
 from limbeck.students.languages import settle_language
-from limbeck.students.new_settings import NewSettings
+from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.students.vocabulary import own_words
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def decoder_start(model: PreTrainedModel) -> int:
     )
 
 
-def new_translator(settings: NewSettings, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+def new_translator(settings: Seq2SeqConfig, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """A Marian with random weights from torch's current seed, in eval mode; one table of embeddings serves three ways.
 
     The table that reads a token also scores it, so through the residual stream a token speaks for itself as the next
@@ -142,7 +142,7 @@ def _special(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
     return pad, eos
 
 
-def _check_heads(settings: NewSettings) -> None:
+def _check_heads(settings: Seq2SeqConfig) -> None:
     if settings.hidden % settings.heads:
         fits = [heads for heads in range(1, settings.hidden + 1) if settings.hidden % heads == 0]
         near = sorted(sorted(fits, key=lambda heads: abs(heads - settings.heads))[:3])

@@ -17,7 +17,7 @@ from limbeck.teachers.shard import VERSION
 class About(Settings):
     """What the answers of a store are of. All of it but the notes must be the same to use the store again."""
 
-    kind: Literal["top", "drawn"] = knob("top", "the most probable words, or words drawn at random")
+    kind: Literal["top", "sampled"] = knob("top", "the most probable words, or words drawn at random")
     k: int = knob(50, "words kept, or draws, per token", at_least=1)
     vocabulary: int = knob(30522, "words to choose from", at_least=1)
     temperature: float = knob(1.0, "temperature of the draws, or the one the top's softened sum is for", above=0)

@@ -26,12 +26,12 @@ from torch import Tensor
 
 from limbeck.core.errors import MismatchError
 from limbeck.core.files import write_text
+from limbeck.core.forward import NOWHERE
 from limbeck.core.record import Shape
-from limbeck.core.show import NOWHERE
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import ONLY_LOGITS, Ask, Want
+from limbeck.core.want import ONLY_LOGITS, Request, Want
 from limbeck.teachers.parts import Precision, hidden_part, parts_of, pooled_part, taken, uids_of
 from limbeck.teachers.ragged import Index, Ragged, gather, index_of, join, kind_of, open_ragged, write_ragged
 from limbeck.teachers.shard import DamagedError
@@ -48,16 +48,16 @@ class Cache:
         self,
         folder: Path | str,
         fingerprints: Mapping[str, str],
-        ask: Ask = ONLY_LOGITS,
+        ask: Request = ONLY_LOGITS,
         dtype: Precision = "float16",
     ) -> None:
         if ask.want & ~KEEPABLE:
             raise MismatchError(
                 f"a cache keeps {KEEPABLE} of a teacher, but the objective wants {ask.want}",
-                "ask the teacher at every step, with --teach.live",
+                "ask the teacher at every step, with --teacher-cache.live",
             )
         self.folder, self.fingerprints = Path(folder), dict(fingerprints)
-        self.ask, self.dtype = ask, dtype
+        self.request, self.dtype = ask, dtype
         self.damaged: list[Path] = []
         self._shards: dict[Path, Ragged] = {}
         self._indexes: dict[tuple[str, ...], Index] = {}
@@ -83,12 +83,12 @@ class Cache:
         bytes_per_shard: int = BYTES_PER_SHARD,
     ) -> None:
         """Asks `teacher` about every batch; what is answered is on disk after each shard."""
-        if self.ask.pooled and getattr(teacher, "ask", self.ask).pool != self.ask.pool:
+        if self.request.pooled and getattr(teacher, "ask", self.request).pool != self.request.pool:
             raise MismatchError("cache and teacher pool the states of a text differently", "give both the same Ask")
         held: list[Ragged] = []
         done = 0
         for batch in batches:
-            held.append(taken(teacher.answer(batch), batch, self.ask, self.dtype))
+            held.append(taken(teacher.answer(batch), batch, self.request, self.dtype))
             done += len(batch.uids)
             many = sum(len(piece.uids) for piece in held)
             if many >= rows_per_shard or sum(piece.bytes for piece in held) >= bytes_per_shard:
@@ -99,9 +99,9 @@ class Cache:
             self._write(held)
         self._refresh()
 
-    def teacher(self, ask: Ask | None = None) -> CachedTeacher:
+    def teacher(self, ask: Request | None = None) -> CachedTeacher:
         """One that shows all that the cache was asked to keep, or some of it."""
-        return CachedTeacher(self, ask or self.ask)
+        return CachedTeacher(self, ask or self.request)
 
     def read(self, part: str, uids: NDArray[np.int64]) -> tuple[Tensor, NDArray[np.int64]]:
         """[rows, width] of one part, example after example, and how many rows each example has."""
@@ -110,7 +110,7 @@ class Cache:
         if not len(index.uids) or not there.all():
             raise MismatchError(
                 f"the teacher's cache in {self.folder} has no answer ({part}) for some of the examples",
-                "fill the cache with the same data, or give another folder with --teach.cache",
+                "fill the cache with the same data, or give another folder with --teacher-cache.cache",
             )
         where = index.at(places)
         parts = {number: shard.parts[part] for number, shard in self._holding(part)}
@@ -122,7 +122,7 @@ class Cache:
         return max((shard.layers for shard in self._shards.values()), default=0)
 
     def _holds(self, uids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return np.logical_and.reduce([self._index(part).find(uids)[1] for part in parts_of(self.ask)])
+        return np.logical_and.reduce([self._index(part).find(uids)[1] for part in parts_of(self.request)])
 
     def _holding(self, part: str) -> list[tuple[int, Ragged]]:
         """The shards that have this part as it is asked for; kept at another precision, it counts as lacking."""
@@ -168,8 +168,8 @@ class Cache:
 class CachedTeacher(Teacher):
     """Answers from the disk; the network is not needed."""
 
-    def __init__(self, cache: Cache, ask: Ask = ONLY_LOGITS) -> None:
-        self.cache, self.ask = cache, ask
+    def __init__(self, cache: Cache, ask: Request = ONLY_LOGITS) -> None:
+        self.cache, self.request = cache, ask
         self.has = ask.want | Want.LOGITS
 
     def answer(self, batch: Batch) -> Trace:
@@ -181,8 +181,8 @@ class CachedTeacher(Teacher):
 
         return Trace(
             logits=self._logits(batch).to(device),
-            hidden=of_layers(self.ask.hidden, lambda layer: self._hidden(layer, batch)),
-            pooled=of_layers(self.ask.pooled, lambda layer: self._pooled(layer, batch)),
+            hidden=of_layers(self.request.hidden, lambda layer: self._hidden(layer, batch)),
+            pooled=of_layers(self.request.pooled, lambda layer: self._pooled(layer, batch)),
         )
 
     def look_up(self, wanted: Tensor) -> Tensor:
@@ -192,13 +192,13 @@ class CachedTeacher(Teacher):
     def _logits(self, batch: Batch) -> Tensor:
         logits, counts = self.cache.read("logits", uids_of(batch))
         if batch.task.kind == "tag":
-            self._check(batch.asked, counts)
+            self._check(batch.predicted, counts)
         if batch.task.kind == "answer":
-            logits = self._spread(logits, counts, batch.asked, NOWHERE).transpose(1, 2).flatten(0, 1)
+            logits = self._spread(logits, counts, batch.predicted, NOWHERE).transpose(1, 2).flatten(0, 1)
         return logits
 
     def _pooled(self, layer: int, batch: Batch) -> Tensor:
-        return self.cache.read(pooled_part(self.ask, layer), uids_of(batch))[0]
+        return self.cache.read(pooled_part(self.request, layer), uids_of(batch))[0]
 
     def _hidden(self, layer: int, batch: Batch) -> Tensor:
         states, counts = self.cache.read(hidden_part(layer), uids_of(batch))
@@ -222,9 +222,9 @@ class CachedTeacher(Teacher):
 
 
 def estimate(
-    ask: Ask,
+    ask: Request,
     shape: Shape,
-    task: Task,
+    task: TaskInfo,
     lengths: Sequence[int],
     dtype: Precision = "float16",
     places: Sequence[int] | None = None,
@@ -233,7 +233,7 @@ def estimate(
 
     `places` says how many places of each text are asked, in a task of places; else every token counts as one."""
     texts, tokens = len(lengths), sum(lengths)
-    rows = sum(lengths if places is None else places) if task.of_places else texts
+    rows = sum(lengths if places is None else places) if task.in_windows else texts
     logits = 4 * rows * task.outputs
     state = np.dtype(dtype).itemsize * shape.hidden
     kinds = {kind_of(part) for part in parts_of(ask)}
@@ -275,5 +275,5 @@ def _check(index: Path, expected: Mapping[str, str]) -> None:
     if other:
         raise MismatchError(
             f"the teacher cache in {index.parent} was made with another {' and another '.join(other)}",
-            f"delete {index.parent}, or give another folder with --teach.cache",
+            f"delete {index.parent}, or give another folder with --teacher-cache.cache",
         )

@@ -148,7 +148,7 @@ class TopCodec:
             )
 
 
-class DrawnCodec:
+class SampledCodec:
     """Distinct ids with how often each was drawn: `width` bytes per distinct id, and how many there are per token."""
 
     def __init__(self, draws: int, vocabulary: int) -> None:

@@ -7,24 +7,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from limbeck.core.show import show
+from limbeck.core.forward import forward
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import OF_LAYERS, Batch, Projection, Trace
-from limbeck.core.want import ONLY_LOGITS, Ask
+from limbeck.core.want import ONLY_LOGITS, Request
 
 
 class LiveTeacher(Teacher):
     """In eval mode and without gradients from the moment it is hired."""
 
-    def __init__(self, model: nn.Module, ask: Ask = ONLY_LOGITS, vocabulary: int = 0) -> None:
+    def __init__(self, model: nn.Module, ask: Request = ONLY_LOGITS, vocabulary: int = 0) -> None:
         self.model = model.eval().requires_grad_(False)
-        self.has, self.ask = ask.want, ask
+        self.has, self.request = ask.want, ask
         self.vocabulary = vocabulary
 
     def answer(self, batch: Batch) -> Trace:
         device = next(self.model.parameters()).device
         with torch.inference_mode():
-            shown = show(self.model, batch.to(device), self.ask, self.vocabulary)
+            shown = forward(self.model, batch.to(device), self.request, self.vocabulary)
         return _freed(shown, batch.uids.device)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Ask
+from limbeck.core.want import Request
 from limbeck.teachers.ragged import Array, Ints, Ragged
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ Precision = Literal["float16", "float32"]  # of states; logits are float32
 FLOAT16_MOST = 65504.0
 
 
-def parts_of(ask: Ask) -> list[str]:
+def parts_of(ask: Request) -> list[str]:
     """Names of what is kept. Logits always: they take few bytes, and dev and test are judged by them."""
     pooled = [pooled_part(ask, layer) for layer in ask.pooled]
     return ["logits", *pooled, *(hidden_part(layer) for layer in ask.hidden)]
 
 
-def pooled_part(ask: Ask, layer: int) -> str:
+def pooled_part(ask: Request, layer: int) -> str:
     return f"pooled.{ask.pool}.{layer}"
 
 
@@ -40,7 +40,7 @@ def uids_of(batch: Batch) -> Ints:
     return uids
 
 
-def taken(shown: Trace, batch: Batch, ask: Ask, dtype: Precision) -> Ragged:
+def taken(shown: Trace, batch: Batch, ask: Request, dtype: Precision) -> Ragged:
     """What is kept of a batch."""
     one = batch.uids.new_ones(len(batch.uids))
     logits, places = _logits(shown.logits, batch)
@@ -63,11 +63,11 @@ def taken(shown: Trace, batch: Batch, ask: Ask, dtype: Precision) -> Ragged:
 
 def _logits(logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """Rows of logits, and how many of them each text has."""
-    if batch.task.of_tokens:
+    if batch.task.over_vocabulary:
         raise MismatchError(f"a cache keeps no words, and the task is {batch.task.kind}", "keep them in a Store")
     if batch.task.kind == "answer":  # [2 · batch, length] → [places, 2]
-        logits = logits.unflatten(0, (-1, 2)).transpose(1, 2)[batch.asked]
-    return logits, batch.asked.sum(1) if batch.task.of_places else batch.uids.new_ones(len(batch.uids))
+        logits = logits.unflatten(0, (-1, 2)).transpose(1, 2)[batch.predicted]
+    return logits, batch.predicted.sum(1) if batch.task.in_windows else batch.uids.new_ones(len(batch.uids))
 
 
 def _states(shown: tuple[Tensor, ...], layer: int, present: Tensor, dtype: Precision) -> Array:

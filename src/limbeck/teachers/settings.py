@@ -5,7 +5,7 @@ from __future__ import annotations
 from limbeck.core.knob import Settings, knob
 
 
-class TeachSettings(Settings):
+class TeacherCacheSettings(Settings):
     live: bool = knob(False, "ask the teacher at every step instead of once; slower, same losses")
     cache: str = knob(
         "",

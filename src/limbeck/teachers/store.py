@@ -28,11 +28,11 @@ from numpy.typing import ArrayLike, NDArray
 from limbeck.core.errors import KnobError, LimbeckError, MismatchError
 from limbeck.core.files import explained
 from limbeck.core.teacher import Teacher
-from limbeck.core.top import Drawn, Top
+from limbeck.core.topk import Sampled, Top
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
 from limbeck.teachers.about import About, Info, identity, read_index, refuse_other, write_index
-from limbeck.teachers.codec import DrawnCodec, TopArrays, TopCodec
+from limbeck.teachers.codec import SampledCodec, TopArrays, TopCodec
 from limbeck.teachers.shard import PATTERN, VERSION, DamagedError, Rows, Shard, read_shard, spans, write_shard
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Store:
         """[examples] those of `uids` that have no answer yet."""
         return self._find(np.asarray(uids, np.int64))[1]
 
-    def get(self, uids: ArrayLike) -> tuple[Top | Drawn, NDArray[np.int64]]:
+    def get(self, uids: ArrayLike) -> tuple[Top | Sampled, NDArray[np.int64]]:
         """Answers to these examples in their order, token after token, and how many tokens each has."""
         places, lacking = self._find(np.asarray(uids, np.int64))
         if lacking.any():
@@ -125,7 +125,7 @@ class Store:
         rows = self._gather(places)
         return _decode(self._codec, rows, self.about.temperature), rows.counts.astype(np.int64)
 
-    def add(self, uids: ArrayLike, counts: ArrayLike, answers: Top | Drawn) -> None:
+    def add(self, uids: ArrayLike, counts: ArrayLike, answers: Top | Sampled) -> None:
         """Answers to examples of `counts` tokens each, token after token. They are on disk when this returns."""
         if not self.write:
             raise LimbeckError(f"the store in {self.folder} was opened to be read", "open it with write=True")
@@ -212,7 +212,7 @@ class Store:
     def _gather(self, places: NDArray[np.int64]) -> Rows:
         """The coded answers of these places of the index, in their order."""
         found = _Index(*(column[places] for column in self._index))
-        several = isinstance(self._codec, DrawnCodec)
+        several = isinstance(self._codec, SampledCodec)
         codes = np.empty((found.rows.sum(), self._codec.width), np.uint8)
         many = np.empty(found.tokens.sum() if several else 0, np.uint8)
         first_row, first_token = np.cumsum(found.rows) - found.rows, np.cumsum(found.tokens) - found.tokens
@@ -253,11 +253,11 @@ class StoreTeacher(Teacher):
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.has = Want.TOP if store.about.kind == "top" else Want.DRAWN
+        self.has = Want.TOP if store.about.kind == "top" else Want.SAMPLED
 
     def answer(self, batch: Batch) -> Trace:
         answers, counts = self.store.get(batch.uids.cpu().numpy())
-        asked = batch.counted.sum(dim=1).cpu().numpy()
+        asked = batch.in_loss.sum(dim=1).cpu().numpy()
         if (asked != counts).any():
             raise MismatchError(
                 f"{(asked != counts).sum()} of {len(asked)} examples ask about another number of tokens than the "
@@ -267,21 +267,21 @@ class StoreTeacher(Teacher):
         moved = {name: value.to(batch.uids.device) for name, value in vars(answers).items() if name != "temperature"}
         if isinstance(answers, Top):
             return Trace(top=Top(**moved, temperature=answers.temperature))
-        return Trace(drawn=Drawn(**moved, temperature=answers.temperature))
+        return Trace(sampled=Sampled(**moved, temperature=answers.temperature))
 
 
-def _codec(about: About) -> TopCodec | DrawnCodec:
+def _codec(about: About) -> TopCodec | SampledCodec:
     if about.kind == "top":
         if about.k > about.vocabulary:
             raise KnobError(f"a vocabulary of {about.vocabulary} has no top {about.k}", "give a smaller k")
         return TopCodec(about.k, about.vocabulary, about.temperature)
     if about.k > 255:
         raise KnobError(f"{about.k} draws per token cannot be kept", "draw at most 255 times")
-    return DrawnCodec(about.k, about.vocabulary)
+    return SampledCodec(about.k, about.vocabulary)
 
 
 def _encode(
-    codec: TopCodec | DrawnCodec, answers: Top | Drawn, temperature: float
+    codec: TopCodec | SampledCodec, answers: Top | Sampled, temperature: float
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Rows per token, empty where each has one, and the rows."""
     ids = answers.ids.numpy(force=True)
@@ -290,7 +290,7 @@ def _encode(
             numbers = (answers.log_p, answers.log_sum, answers.softened)
             top = TopArrays(ids, *(number.float().numpy(force=True) for number in numbers))
             return np.empty(0, np.uint8), codec.encode(top)
-        if isinstance(codec, DrawnCodec) and isinstance(answers, Drawn):
+        if isinstance(codec, SampledCodec) and isinstance(answers, Sampled):
             return codec.encode(ids, answers.weights.float().numpy(force=True))
     raise MismatchError(
         f"the store is not for answers '{type(answers).__name__.lower()}' at temperature {answers.temperature:g}",
@@ -298,14 +298,14 @@ def _encode(
     )
 
 
-def _decode(codec: TopCodec | DrawnCodec, rows: Rows, temperature: float) -> Top | Drawn:
+def _decode(codec: TopCodec | SampledCodec, rows: Rows, temperature: float) -> Top | Sampled:
     from torch import from_numpy
 
     if isinstance(codec, TopCodec):
         ids, log_p, log_sum, softened = map(from_numpy, codec.decode(rows.codes))
         return Top(ids, log_p, log_sum, softened, temperature)
     ids, weights = map(from_numpy, codec.decode(rows.many, rows.codes))
-    return Drawn(ids, weights, temperature)
+    return Sampled(ids, weights, temperature)
 
 
 def _index_of(shards: list[Rows]) -> _Index:

@@ -79,12 +79,12 @@ class Switch(Teacher):
     def answer(self, batch: Batch) -> Trace:
         import torch
 
-        from limbeck.math.toward import toward_labels
+        from limbeck.functional.interpolate import mix_with_labels
 
         shown = self.kept.answer(batch)
         if all(value == 1 for value in self.shares.values()):
             return shown
         by_place = torch.tensor([self.shares[name] for name in self.owners.names], device=batch.uids.device)
         places = torch.from_numpy(self.owners.find(batch.uids.cpu().numpy())).to(batch.uids.device)
-        of_token = by_place[places].repeat_interleave(batch.counted.sum(1))
-        return replace(shown, top=toward_labels(shown.top, batch.labels[batch.counted], of_token))
+        of_token = by_place[places].repeat_interleave(batch.in_loss.sum(1))
+        return replace(shown, top=mix_with_labels(shown.top, batch.labels[batch.in_loss], of_token))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from limbeck.math.cka import linear_cka
+from limbeck.functional.cka import linear_cka
 
 
 def features(rows=9, width=5, other=7, seed=0):

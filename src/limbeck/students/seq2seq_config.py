@@ -7,7 +7,7 @@ from typing import Literal
 from limbeck.core.knob import Settings, knob
 
 
-class NewSettings(Settings):
+class Seq2SeqConfig(Settings):
     encoder_layers: int = knob(4, "layers that read", at_least=1)
     decoder_layers: int = knob(4, "layers that write", at_least=1)
     hidden: int = knob(256, "width of the residual stream", at_least=8)

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 from transformers import PreTrainedModel
 
 from limbeck.students.axes import layer_prefixes
-from limbeck.train.bridges import bridges_of
+from limbeck.training.bridges import bridges_of
 
 BELOW = 0.1  # of the rate
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from limbeck.core.errors import MismatchError
-from limbeck.math.relation import attention_kl, relation, relation_kl
+from limbeck.functional.relation import attention_kl, relation, relation_kl
 
 BATCH, HEADS, LENGTH, SIZE = 3, 4, 6, 5
 PRESENT = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0]]).bool()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from limbeck.core.knob import Settings, knob
 
 
-class PairSettings(Settings):
+class ParallelSettings(Settings):
     target: str = knob(
         "",
         "a file with the target of each line of --data; without one, --data holds both. Files of dev and test are "

@@ -6,20 +6,20 @@ import pytest
 import torch
 from transformers import TrainerCallback, set_seed
 
-from limbeck.core.objective import asks
+from limbeck.core.objective import requests
 from limbeck.core.teacher import NoTeacher
-from limbeck.core.want import Ask, Want
-from limbeck.objectives import Cosine, Language, Truncated, WordKD
+from limbeck.core.want import Request, Want
+from limbeck.objectives import Cosine, LanguageModeling, Truncated, WordKD
 from limbeck.recipes.word_exam import TokenExam
 from limbeck.students.open import shape_of
 from limbeck.teachers.live import LiveTeacher
-from limbeck.train.schedule import Schedule
-from limbeck.train.trainer import Distiller
+from limbeck.training.schedule import Schedule
+from limbeck.training.trainer import Distiller
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import make_causal, make_masked, make_words
 
 WORDS = len(VOCABULARY)
-TRIPLE = 2.0 * Language() + 5.0 * WordKD(temperature=2.0) + 1.0 * Cosine()
+TRIPLE = 2.0 * LanguageModeling() + 5.0 * WordKD(temperature=2.0) + 1.0 * Cosine()
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def teacher():
     with torch.no_grad():
         model.get_output_embeddings().weight.mul_(20)
     last = model.config.num_hidden_layers
-    return LiveTeacher(model, Ask(Want.LOGITS | Want.HIDDEN, hidden=(last,)), WORDS)
+    return LiveTeacher(model, Request(Want.LOGITS | Want.HIDDEN, hidden=(last,)), WORDS)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def distiller(
         collate=exam.collate,
         folder=folder,
         seed=seed,
-        ask=asks(objective, shape_of(model), shape_of(model))[0],
+        ask=requests(objective, shape_of(model), shape_of(model))[0],
         gauge=gauge or exam.watched()["gauge"],
         callbacks=list(callbacks),
     )
@@ -91,9 +91,9 @@ def test_micro_batches_of_unequal_token_counts_give_the_gradient_of_one_batch(tm
     tokenizer, objective = make_tokenizer(), TRIPLE
     if kind == "generate":
         tokenizer.eos_token = "[SEP]"
-        teacher, objective = LiveTeacher(make_causal(tokenizer, seed=5)), Language() + Truncated(k=5)
+        teacher, objective = LiveTeacher(make_causal(tokenizer, seed=5)), LanguageModeling() + Truncated(k=5)
     words = make_words(tokenizer, kind, documents=50, pack=False, ask="all")
-    assert len({sum(words.splits["train"][row]["asked"]) for row in range(20)}) > 2
+    assert len({sum(words.splits["train"][row]["predicted"]) for row in range(20)}) > 2
 
     def run(name, **how):
         model = make_causal(tokenizer, layers=1, dropout=0.0) if kind == "generate" else None
@@ -111,7 +111,7 @@ def test_micro_batches_of_unequal_token_counts_give_the_gradient_of_one_batch(tm
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_a_run_resumed_inside_an_epoch_ends_like_an_unbroken_one(tmp_path, teacher, rounds):
     words = make_words(make_tokenizer(), documents=50, rounds=rounds)
-    objective = Language() + Truncated(k=5)
+    objective = LanguageModeling() + Truncated(k=5)
     whole = distiller(tmp_path / "whole", words, teacher, objective=objective, epochs=3)
     whole.train()
     per_epoch = math.ceil(len(words.splits["train"]) / 12)
@@ -134,7 +134,7 @@ def test_new_masks_every_epoch_or_by_turns(tmp_path, teacher):
     def seen(rounds, epochs=3):
         words = make_words(make_tokenizer(), documents=30, rounds=rounds)
         read = []
-        trainer = distiller(tmp_path / str(rounds), words, teacher, objective=1.0 * Language(), epochs=epochs)
+        trainer = distiller(tmp_path / str(rounds), words, teacher, objective=1.0 * LanguageModeling(), epochs=epochs)
         asked = trainer.compute_loss
 
         def compute_loss(model, inputs, **how):
@@ -200,7 +200,7 @@ def test_the_gauge_is_logged_and_on_the_curve(tmp_path, words, teacher):
 def test_it_learns(tmp_path):
     words = make_words(make_tokenizer(), documents=50, rounds=0)
     trainer = distiller(
-        tmp_path, words, NoTeacher(), objective=1.0 * Language(), epochs=4, learning_rate=1e-2, dropout=0.0
+        tmp_path, words, NoTeacher(), objective=1.0 * LanguageModeling(), epochs=4, learning_rate=1e-2, dropout=0.0
     )
     before = TokenExam(words).watched()["gauge"](trainer.model)["perplexity"]
     trainer.train()

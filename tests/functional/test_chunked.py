@@ -8,8 +8,8 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from limbeck.core.trace import Projection
-from limbeck.math import kl_family, log_softmax, pick, top_of, truncated_loss
-from limbeck.math.chunked import chunk_size, chunked
+from limbeck.functional import kl_family, log_softmax, pick, top_of, truncated_loss
+from limbeck.functional.chunked import chunk_size, chunked
 
 TOKENS, WIDTH, VOCABULARY = 23, 6, 41
 

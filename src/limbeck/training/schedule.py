@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, Self
 
 from limbeck.core.knob import Settings, knob
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 
 
 class Schedule(Settings):
@@ -34,7 +34,7 @@ class Schedule(Settings):
     report_to: str = knob("none", "loggers of transformers.Trainer, comma-separated: tensorboard, wandb, mlflow, …")
     threads: int = knob(0, "CPU threads; 0 leaves the choice to torch", at_least=0)
 
-    def at_width(self, hidden: int, task: Task) -> Self:
+    def at_width(self, hidden: int, task: TaskInfo) -> Self:
         """With the learning rate settled for a model of this width."""
-        peak = 2e-4 if task.of_tokens else 5e-5
+        peak = 2e-4 if task.over_vocabulary else 5e-5
         return self if self.learning_rate else self.but(learning_rate=peak * 768 / hidden)

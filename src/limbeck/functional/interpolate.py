@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from limbeck.core.top import Top
+from limbeck.core.topk import Top
 
 _FLOOR = -1e30  # stands for −∞, so that 0 · log 0 is 0 in value and gradient
 
 
-def toward_labels(top: Top, labels: Tensor, share: Tensor) -> Top:
+def mix_with_labels(top: Top, labels: Tensor, share: Tensor) -> Top:
     """The top of share · p + (1 − share) · 1[label], for labels [n] and shares [n].
 
     At share 0 the label has all the mass; rows of share 1 stay bit for bit. A label outside the top takes the place of

@@ -3,17 +3,17 @@
 import pytest
 import torch
 
-from limbeck.core.show import show
+from limbeck.core.forward import forward
 from limbeck.data.encode import to_batch
 from limbeck.data.place_corpus import load_places
-from limbeck.data.place_settings import PlaceSettings
 from limbeck.data.settings import DataSettings
+from limbeck.data.window_settings import WindowSettings
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.loss import loss
 from limbeck.recipes.place_exam import PlaceExam
 from limbeck.teachers.live import LiveTeacher
-from limbeck.train.schedule import Schedule
-from limbeck.train.trainer import Distiller
+from limbeck.training.schedule import Schedule
+from limbeck.training.trainer import Distiller
 from tiny import make_tokenizer
 from tiny_places import TAGS, make_questions, make_reader, make_sentences, make_tagger
 
@@ -27,8 +27,8 @@ def trained(kind, folder, batch_size, accumulate):
         row["tags" if kind == "tag" else "answers"] = None
     splits = {"train": rows, "dev": rows, "test": rows}
     known = TAGS if kind == "tag" else ()
-    corpus = load_places(DataSettings(), PlaceSettings(), kind, make_tokenizer(), splits, known_labels=known)
-    exam = PlaceExam(corpus, make_tokenizer(), PlaceSettings())
+    corpus = load_places(DataSettings(), WindowSettings(), kind, make_tokenizer(), splits, known_labels=known)
+    exam = PlaceExam(corpus, make_tokenizer(), WindowSettings())
     how = {"batch_size": batch_size, "accumulate": accumulate, "epochs": 1.0, "warmup": 0.0, "evals_per_epoch": 1}
     model = make(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     trainer = Distiller(
@@ -68,10 +68,10 @@ def test_the_loss_is_the_mean_over_the_rows(kind, tmp_path):
     _, trainer = trained(kind, tmp_path, 12, 1)
     rows, make = trainer.train_dataset, MAKE[kind][0]
     batch = to_batch(trainer.data_collator([rows[row] for row in range(len(rows))]), trainer.task)
-    shown = show(make(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), batch)
+    shown = forward(make(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), batch)
     expected, _ = loss(trainer.objective, shown, trainer.teacher.answer(batch), batch)
     assert trainer.curve()[0].loss == pytest.approx(expected.item(), abs=1e-4)
-    assert len(batch.counted) == len(batch.labels) == (24 if kind == "answer" else int(batch.asked.sum()))
+    assert len(batch.in_loss) == len(batch.labels) == (24 if kind == "answer" else int(batch.predicted.sum()))
 
 
 def test_dev_figures_come_from_the_exam(tmp_path):

@@ -41,7 +41,7 @@ class Top:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Sampled:
     """Ids drawn from softmax(logits / T) with replacement. The weights count / draws are an unbiased target."""
 
     ids: Tensor = field(default_factory=_nothing)  # [tokens, most] int64, distinct; unused places 0
@@ -51,5 +51,5 @@ class Drawn:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def rows(self, tokens: slice) -> Drawn:
-        return Drawn(self.ids[tokens], self.weights[tokens], self.temperature)
+    def rows(self, tokens: slice) -> Sampled:
+        return Sampled(self.ids[tokens], self.weights[tokens], self.temperature)

@@ -27,11 +27,11 @@ from transformers import (
     RobertaConfig,
 )
 
-from limbeck.core import show as module
-from limbeck.core.show import projects, show
-from limbeck.core.task import Task
+from limbeck.core import forward as module
+from limbeck.core.forward import forward, projects
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch
-from limbeck.core.want import Ask, Want
+from limbeck.core.want import Request, Want
 
 WORDS = 50
 SHAPE = {
@@ -79,7 +79,7 @@ def batch_for(name="bert", seed=0, **more):
     asked &= here.bool()
     kind = "mask-fill" if name in MASKED else "generate"
     inputs = {"input_ids": ids, "attention_mask": here}
-    return Batch(Task(kind=kind, vocabulary=WORDS), torch.arange(3), ids, asked, inputs, asked=asked, **more)
+    return Batch(TaskInfo(kind=kind, vocab_size=WORDS), torch.arange(3), ids, asked, inputs, predicted=asked, **more)
 
 
 @pytest.mark.parametrize("name", [*MASKED, *CAUSAL])
@@ -88,41 +88,41 @@ def test_the_logits_of_every_architecture(name):
     runs = []
     head = model.get_output_embeddings()
     hook = head.register_forward_hook(lambda module, given, out: runs.append(out.shape[-1]))
-    found = show(model, batch, Ask(Want.LOGITS | Want.HIDDEN, hidden=(0, 1, 2)))
+    found = forward(model, batch, Request(Want.LOGITS | Want.HIDDEN, hidden=(0, 1, 2)))
     multiplied = [width for width in runs[1:] if width]  # the first time is the trial
     hook.remove()
     outputs = model(**batch.inputs, output_hidden_states=True)
-    assert torch.allclose(found.tokens.logits(), outputs.logits[batch.asked], atol=1e-6)
+    assert torch.allclose(found.tokens.logits(), outputs.logits[batch.predicted], atol=1e-6)
     assert len(found.hidden) == len(outputs.hidden_states) == 3
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found.hidden, outputs.hidden_states, strict=True))
     assert projects(model, batch) == (name not in WHOLE)
     if name not in WHOLE:
         assert not multiplied, "the projection was run"
         assert found.tokens.weight is head.weight or torch.equal(found.tokens.weight, head.weight)
-        assert found.tokens.features.shape == (int(batch.asked.sum()), head.in_features)
+        assert found.tokens.features.shape == (int(batch.predicted.sum()), head.in_features)
     assert not found.logits.numel()
 
 
 @pytest.mark.parametrize("name", ["bert", "llama", "gemma2"])
 def test_a_vocabulary_is_cut(name):
     model, batch = build(name), batch_for(name)
-    found = show(model, batch, vocabulary=41).tokens
+    found = forward(model, batch, vocabulary=41).tokens
     assert found.vocabulary == 41
-    assert torch.allclose(found.logits(), model(**batch.inputs).logits[batch.asked][:, :41], atol=1e-6)
-    assert not show(model, batch, vocabulary=41).hidden
+    assert torch.allclose(found.logits(), model(**batch.inputs).logits[batch.predicted][:, :41], atol=1e-6)
+    assert not forward(model, batch, vocabulary=41).hidden
 
 
 @pytest.mark.parametrize("name", ["bert", "mobilebert", "gpt2"])
 def test_modules_stay_in_the_mode_they_were_in(name):
     model, batch = build(name).train(), batch_for(name)
     frozen = model.get_input_embeddings().eval()
-    show(model, batch)
+    forward(model, batch)
     assert [module for module in model.modules() if not module.training] == [frozen]
 
 
 def test_dropout_is_on_while_training():
     model, batch = build("bert").train(), batch_for()
-    assert not torch.equal(show(model, batch).tokens.features, show(model, batch).tokens.features)
+    assert not torch.equal(forward(model, batch).tokens.features, forward(model, batch).tokens.features)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -131,7 +131,7 @@ def test_a_model_that_raises_is_left_as_it_was(training, tried):
     model, batch = build("bert"), batch_for()
     head = model.get_output_embeddings()
     if tried:
-        show(model, batch)
+        forward(model, batch)
     model.train(training)
 
     def fail(*_):
@@ -141,12 +141,14 @@ def test_a_model_that_raises_is_left_as_it_was(training, tried):
     for part in (model.base_model.encoder, model):
         hook = part.register_forward_hook(fail)
         with pytest.raises(RuntimeError, match="out of memory"):
-            show(model, batch)
+            forward(model, batch)
         hook.remove()
         assert "forward" not in vars(head)
         assert all(module.training == training for module in model.modules())
     model.eval()
-    assert torch.allclose(show(model, batch).tokens.logits(), model(**batch.inputs).logits[batch.asked], atol=1e-6)
+    assert torch.allclose(
+        forward(model, batch).tokens.logits(), model(**batch.inputs).logits[batch.predicted], atol=1e-6
+    )
 
 
 def test_a_forward_that_someone_put_on_the_head_comes_back():
@@ -156,7 +158,7 @@ def test_a_forward_that_someone_put_on_the_head_comes_back():
     own = head.forward
     head.forward = lambda features: own(features)
     theirs = head.forward
-    show(model, batch)
+    forward(model, batch)
     assert head.forward is theirs
 
 
@@ -168,15 +170,15 @@ def test_models_of_one_class_are_judged_one_by_one():
         assert not projects(scaled, batch)
         assert projects(plain, batch)
     for model in (scaled, plain):
-        reference = model(**batch.inputs).logits[batch.asked]
-        assert torch.allclose(show(model, batch).tokens.logits(), reference, atol=1e-6)
+        reference = model(**batch.inputs).logits[batch.predicted]
+        assert torch.allclose(forward(model, batch).tokens.logits(), reference, atol=1e-6)
 
 
 def test_two_models_at_work_in_turn_do_not_mix():
     a, b, batch = build("bert"), build("bert"), batch_for()
     with torch.no_grad():
         b.get_output_embeddings().weight.mul_(2)
-    one, two, again = (show(model, batch).tokens.logits() for model in (a, b, a))
+    one, two, again = (forward(model, batch).tokens.logits() for model in (a, b, a))
     assert torch.equal(one, again)
     assert not torch.allclose(one, two)
 
@@ -184,7 +186,7 @@ def test_two_models_at_work_in_turn_do_not_mix():
 def test_what_is_known_of_a_model_goes_with_it():
     model, batch = build("bert"), batch_for()
     known = len(module._PLAIN)
-    show(model, batch)
+    forward(model, batch)
     assert len(module._PLAIN) == known + 1
     del model
     gc.collect()
@@ -208,9 +210,9 @@ def test_gradients_are_those_of_the_whole(name, tied):
             name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None
         }
 
-    whole = gradients(model(**batch.inputs).logits[batch.asked])
-    found = gradients(show(model, batch).tokens.logits())
-    cut = gradients(show(model, batch, vocabulary=WORDS).tokens.logits())
+    whole = gradients(model(**batch.inputs).logits[batch.predicted])
+    found = gradients(forward(model, batch).tokens.logits())
+    cut = gradients(forward(model, batch, vocabulary=WORDS).tokens.logits())
     assert whole.keys() == found.keys() == cut.keys()
     for name in whole:
         assert torch.allclose(whole[name], found[name], atol=1e-6), name
@@ -222,27 +224,29 @@ def test_gradients_are_those_of_the_whole(name, tied):
 def test_other_precisions(name, dtype):
     model, batch = build(name).to(dtype), batch_for(name)
     assert projects(model, batch) == (name not in WHOLE)
-    found = show(model, batch).tokens.logits()
+    found = forward(model, batch).tokens.logits()
     assert found.dtype == dtype
-    assert torch.allclose(found, model(**batch.inputs).logits[batch.asked], rtol=2e-2 if dtype == torch.bfloat16 else 0)
+    assert torch.allclose(
+        found, model(**batch.inputs).logits[batch.predicted], rtol=2e-2 if dtype == torch.bfloat16 else 0
+    )
 
 
 def test_a_batch_that_asks_about_nothing():
     model, batch = build("bert"), batch_for()
     nothing = Batch(
-        batch.task, batch.uids, batch.labels, batch.labelled, batch.inputs, asked=torch.zeros_like(batch.asked)
+        batch.task, batch.uids, batch.labels, batch.has_label, batch.inputs, predicted=torch.zeros_like(batch.predicted)
     )
-    assert show(model, nothing).tokens.logits().shape == (0, WORDS)
+    assert forward(model, nothing).tokens.logits().shape == (0, WORDS)
 
 
 def test_next_sentences_have_logits_of_their_own():
     torch.manual_seed(0)
     model = BertForPreTraining(MASKED["bert"]).eval()
-    batch = batch_for(follows=torch.tensor([0, 1, 0]))
-    found, outputs = show(model, batch), model(**batch.inputs)
+    batch = batch_for(next_sentence_label=torch.tensor([0, 1, 0]))
+    found, outputs = forward(model, batch), model(**batch.inputs)
     assert projects(model, batch)
     assert torch.equal(found.logits, outputs.seq_relationship_logits)
-    assert torch.allclose(found.tokens.logits(), outputs.prediction_logits[batch.asked], atol=1e-6)
+    assert torch.allclose(found.tokens.logits(), outputs.prediction_logits[batch.predicted], atol=1e-6)
 
 
 def test_a_task_about_texts_has_plain_logits(tokenizer):
@@ -251,8 +255,8 @@ def test_a_task_about_texts_has_plain_logits(tokenizer):
     model = make_classifier(layers=1, hidden=16)
     inputs = dict(tokenizer("the film is good", return_tensors="pt"))
     row = torch.zeros(1, dtype=torch.int64)
-    batch = Batch(Task(kind="classify", labels=("a", "b")), row, row, row.bool(), inputs)
-    found = show(model, batch)
+    batch = Batch(TaskInfo(kind="classify", labels=("a", "b")), row, row, row.bool(), inputs)
+    found = forward(model, batch)
     assert torch.equal(found.logits, model(**inputs).logits)
     assert not found.tokens.features.numel()
 
@@ -266,11 +270,11 @@ def test_of_texts_only_the_asked_layers_are_shown(side):
     if side == "left":
         ids[0], mask[0] = ids[0].roll(1), mask[0].roll(1)
     inputs = {"input_ids": ids, "attention_mask": mask}
-    batch = Batch(Task(kind="classify", labels=("a", "b")), torch.arange(2), torch.zeros(2), torch.ones(2), inputs)
+    batch = Batch(TaskInfo(kind="classify", labels=("a", "b")), torch.arange(2), torch.zeros(2), torch.ones(2), inputs)
     states = model(**inputs, output_hidden_states=True).hidden_states
-    ask = Ask(Want.HIDDEN | Want.POOLED, hidden=(2,), pooled=(0, 1))
+    ask = Request(Want.HIDDEN | Want.POOLED, hidden=(2,), pooled=(0, 1))
     for pool in ("cls", "mean"):
-        found = show(model, batch, replace(ask, pool=pool))
+        found = forward(model, batch, replace(ask, pool=pool))
         assert [x.numel() > 0 for x in found.hidden] == [False, False, True]
         assert [x.numel() > 0 for x in found.pooled] == [True, True, False]
         first = int(side == "left")
@@ -278,4 +282,4 @@ def test_of_texts_only_the_asked_layers_are_shown(side):
         expected = states[1][0, first] if pool == "cls" else states[1][0, present].mean(0)
         assert torch.allclose(found.pooled[1][0], expected, atol=1e-6)
         assert torch.equal(found.hidden[2], states[2])
-    assert show(model, batch).hidden == show(model, batch).pooled == ()
+    assert forward(model, batch).hidden == forward(model, batch).pooled == ()

@@ -5,9 +5,9 @@ import pytest
 import torch
 from transformers import TrainerCallback
 
-from limbeck.core.objective import asks
-from limbeck.core.task import Task
-from limbeck.core.want import Ask, Want
+from limbeck.core.objective import requests
+from limbeck.core.task import TaskInfo
+from limbeck.core.want import Request, Want
 from limbeck.data.sequences import SequenceCollator, encode_sequences, sequence_batches
 from limbeck.recipes.multilingual import smoothed_words_and_teacher
 from limbeck.students.open import shape_of
@@ -16,14 +16,14 @@ from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.store import About, Store, StoreTeacher
 from limbeck.teachers.switch import Owners, Switch
 from limbeck.teachers.switch_settings import SwitchSettings
-from limbeck.train.schedule import Schedule
-from limbeck.train.switching import Switching, switching
-from limbeck.train.trainer import Distiller
+from limbeck.training.schedule import Schedule
+from limbeck.training.switching import Switching, switching
+from limbeck.training.trainer import Distiller
 from tiny_reverser import make_marian, make_tokenizer
 from tiny_sources import make_sources, mirrored
 
 TOKENIZER = make_tokenizer()
-TASK = Task(kind="translate", vocabulary=len(TOKENIZER))
+TASK = TaskInfo(kind="translate", vocab_size=len(TOKENIZER))
 DEV = {
     4: (10.0, 10.0),
     8: (25.0, 10.0),
@@ -42,8 +42,8 @@ def rows():
 
 @pytest.fixture(scope="module")
 def kept(rows, tmp_path_factory):
-    store = Store(tmp_path_factory.mktemp("store"), About(k=8, vocabulary=TASK.vocabulary), write=True)
-    present = LiveTeacher(make_marian(seed=4), Ask(Want.LOGITS | Want.TOP), TASK.vocabulary)
+    store = Store(tmp_path_factory.mktemp("store"), About(k=8, vocabulary=TASK.vocab_size), write=True)
+    present = LiveTeacher(make_marian(seed=4), Request(Want.LOGITS | Want.TOP), TASK.vocab_size)
     keep(store, present, sequence_batches(rows, SequenceCollator(TOKENIZER.pad_token_id, TASK), 16), lambda done: None)
     return StoreTeacher(store)
 
@@ -88,7 +88,7 @@ def trainer(folder, rows, switch, last=0):
         collate=SequenceCollator(TOKENIZER.pad_token_id, TASK),
         folder=folder,
         seed=2,
-        ask=asks(objective, shape_of(model), shape_of(model))[0],
+        ask=requests(objective, shape_of(model), shape_of(model))[0],
         gauge=gauge,
         callbacks=[*switching(switch), seen],
     )

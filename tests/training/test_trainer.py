@@ -13,8 +13,8 @@ from limbeck.objectives import Labels, SoftTargets
 from limbeck.recipes.cell import scorer
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
-from limbeck.train.schedule import Schedule
-from limbeck.train.trainer import COMPLETE, Distiller
+from limbeck.training.schedule import Schedule
+from limbeck.training.trainer import COMPLETE, Distiller
 from tiny import make_classifier, make_rows, make_tokenizer
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from limbeck.math.toward import toward_labels
-from limbeck.math.truncated import top_of, truncated_loss
+from limbeck.functional.interpolate import mix_with_labels
+from limbeck.functional.truncated import top_of, truncated_loss
 
 WORDS, ROWS = 11, 6
 
@@ -34,7 +34,7 @@ def gradient(loss, student):
 @pytest.mark.parametrize("form", ["tail", "renorm", "raw"])
 def test_a_teacher_that_is_off_leaves_the_log_probability_of_the_label(case, form, k):
     teacher, student, labels = case
-    sure = toward_labels(top_of(teacher, k), labels, whole(0.0))
+    sure = mix_with_labels(top_of(teacher, k), labels, whole(0.0))
     assert (sure.ids[:, 0] == labels).all()
     assert (sure.log_p[:, 0] == 0).all()
     found, slope = gradient(lambda log_q: truncated_loss(form, sure, log_q), student)
@@ -46,7 +46,7 @@ def test_a_teacher_that_is_off_leaves_the_log_probability_of_the_label(case, for
 @pytest.mark.parametrize("form", ["tail", "renorm", "raw"])
 def test_a_student_as_sure_as_the_label_costs_nothing_and_is_not_moved(case, form):
     teacher, student, labels = case
-    sure = toward_labels(top_of(teacher, 4), labels, whole(0.0))
+    sure = mix_with_labels(top_of(teacher, 4), labels, whole(0.0))
     agreeing = student.scatter(-1, labels[:, None], 60.0)
     found, slope = gradient(lambda log_q: truncated_loss(form, sure, log_q), agreeing)
     torch.testing.assert_close(found, torch.zeros(ROWS, dtype=torch.float64), rtol=0, atol=1e-12)
@@ -55,7 +55,7 @@ def test_a_student_as_sure_as_the_label_costs_nothing_and_is_not_moved(case, for
 
 def test_in_float32_nothing_is_lost_but_rounding(case):
     teacher, student, labels = case
-    sure = toward_labels(top_of(teacher.float(), 4), labels, whole(0.0).float())
+    sure = mix_with_labels(top_of(teacher.float(), 4), labels, whole(0.0).float())
     for scale in (1.0, 30.0, 300.0):
         found, slope = gradient(lambda log_q: truncated_loss("tail", sure, log_q), scale * student.float())
         plain, expected = gradient(lambda log_q: -log_q.gather(-1, labels[:, None])[:, 0], scale * student.float())
@@ -67,7 +67,7 @@ def test_in_float32_nothing_is_lost_but_rounding(case):
 def test_of_the_whole_vocabulary_it_is_the_mixture(case, temperature):
     teacher, _, labels = case
     share = torch.tensor([0.0, 0.1, 0.4, 0.9, 1.0, 0.5], dtype=torch.float64)
-    mixed = toward_labels(top_of(teacher, WORDS, temperature), labels, share)
+    mixed = mix_with_labels(top_of(teacher, WORDS, temperature), labels, share)
     certain = torch.nn.functional.one_hot(labels, WORDS).double()
     expected = share[:, None] * teacher.softmax(-1) + (1 - share[:, None]) * certain
     found = torch.zeros_like(expected).scatter(-1, mixed.ids, mixed.log_p.exp())
@@ -80,7 +80,7 @@ def test_of_the_whole_vocabulary_it_is_the_mixture(case, temperature):
 def test_the_loss_is_shared_out_between_teacher_and_label(case):
     teacher, student, labels = case
     top = top_of(teacher, WORDS)
-    _, both = gradient(lambda log_q: truncated_loss("tail", toward_labels(top, labels, whole(0.3)), log_q), student)
+    _, both = gradient(lambda log_q: truncated_loss("tail", mix_with_labels(top, labels, whole(0.3)), log_q), student)
     _, taught = gradient(lambda log_q: truncated_loss("tail", top, log_q), student)
     _, plain = gradient(lambda log_q: -log_q.gather(-1, labels[:, None])[:, 0], student)
     torch.testing.assert_close(both, 0.3 * taught + 0.7 * plain)
@@ -89,7 +89,7 @@ def test_the_loss_is_shared_out_between_teacher_and_label(case):
 def test_a_label_outside_the_top_takes_the_last_place_and_mass_is_kept(case):
     teacher, _, labels = case
     top = top_of(teacher, 4)
-    mixed = toward_labels(top, labels, whole(0.6))
+    mixed = mix_with_labels(top, labels, whole(0.6))
     for row in range(ROWS):
         words = set(top.ids[row].tolist())
         label = int(labels[row])
@@ -104,8 +104,8 @@ def test_rows_of_a_teacher_that_is_on_stay_bit_for_bit(case):
     teacher, _, labels = case
     top = top_of(teacher, 4, 2.0)
     share = torch.tensor([1.0, 0.0, 1.0, 1.0, 0.5, 1.0], dtype=torch.float64)
-    mixed = toward_labels(top, labels, share)
+    mixed = mix_with_labels(top, labels, share)
     on = share == 1
     for name in ("ids", "log_p", "log_sum", "softened"):
         assert torch.equal(getattr(mixed, name)[on], getattr(top, name)[on])
-    assert toward_labels(top, labels, whole(1.0)) is top
+    assert mix_with_labels(top, labels, whole(1.0)) is top

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from limbeck.math.divergence import wide
+from limbeck.functional.divergence import wide
 
 
 def linear_cka(x: Tensor, y: Tensor, unbiased: bool = True) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from limbeck.math.divergence import wide
+from limbeck.functional.divergence import wide
 
 
 def log_softmax(logits: Tensor, temperature: float = 1.0) -> Tensor:

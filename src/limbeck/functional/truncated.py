@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from limbeck.core.errors import MismatchError
-from limbeck.core.top import Drawn, Top
-from limbeck.math.divergence import wide
-from limbeck.math.softmax import pick
+from limbeck.core.topk import Sampled, Top
+from limbeck.functional.divergence import wide
+from limbeck.functional.softmax import pick
 
 Form = Literal["tail", "renorm", "renorm-both", "raw"]
 
@@ -85,7 +85,7 @@ def _tail(log_p: Tensor, at: Tensor, ids: Tensor, log_q: Tensor) -> Tensor:
     return inside + rest * (rest.log() - log_rest)
 
 
-def draw(logits: Tensor, draws: int, temperature: float = 1.0, generator: torch.Generator | None = None) -> Drawn:
+def draw(logits: Tensor, draws: int, temperature: float = 1.0, generator: torch.Generator | None = None) -> Sampled:
     """Ids drawn with replacement from softmax(logits / T), [n, vocabulary], each with the share of draws it got."""
     p = (wide(logits) / temperature).softmax(-1)
     ids = torch.multinomial(p, draws, replacement=True, generator=generator).sort(-1).values
@@ -95,9 +95,9 @@ def draw(logits: Tensor, draws: int, temperature: float = 1.0, generator: torch.
     most = int(place.max()) + 1 if len(ids) else 0
     distinct = torch.zeros(len(ids), most, dtype=torch.int64, device=ids.device).scatter_(-1, place, ids)
     shares = torch.full_like(ids, 1 / draws, dtype=p.dtype)
-    return Drawn(distinct, p.new_zeros(len(ids), most).scatter_add_(-1, place, shares), temperature)
+    return Sampled(distinct, p.new_zeros(len(ids), most).scatter_add_(-1, place, shares), temperature)
 
 
-def drawn_cross_entropy(drawn: Drawn, log_q: Tensor) -> Tensor:
+def drawn_cross_entropy(drawn: Sampled, log_q: Tensor) -> Tensor:
     """−Σ w log q over the drawn ids, [n]: on average over draws the cross-entropy with the whole teacher."""
     return -(drawn.weights * pick(log_q, drawn.ids)).sum(-1)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from limbeck.core.errors import MismatchError
-from limbeck.math.divergence import kl, wide
+from limbeck.functional.divergence import kl, wide
 
 
 def relation(x: Tensor, present: Tensor, heads: int) -> Tensor:

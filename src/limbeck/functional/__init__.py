@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from limbeck.math.divergence import (
+    from limbeck.functional.divergence import (
         binary_kl,
         cosine_distance,
         cross_entropy,
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
         kl,
         squared_distance,
     )
-    from limbeck.math.mean import masked_mean
-    from limbeck.math.mixture import jsd, kl_family, scaled_jsd, skewed_kl
-    from limbeck.math.softmax import log_softmax, pick
-    from limbeck.math.truncated import draw, drawn_cross_entropy, top_of, truncated_loss
+    from limbeck.functional.mean import masked_mean
+    from limbeck.functional.mixture import jsd, kl_family, scaled_jsd, skewed_kl
+    from limbeck.functional.softmax import log_softmax, pick
+    from limbeck.functional.truncated import draw, drawn_cross_entropy, top_of, truncated_loss
 
 __all__ = [
     "binary_kl",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from limbeck import math
+from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.chunk import Chunk
 from limbeck.core.errors import MismatchError
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@method("drawn", ANSHUMANN_2025)
-class DrawnTargets(TokenObjective):
-    wants: ClassVar[Want] = Want.DRAWN
-    name: ClassVar[str] = "drawn"
+@method("sampled", ANSHUMANN_2025)
+class SampledTargets(TokenObjective):
+    wants: ClassVar[Want] = Want.SAMPLED
+    name: ClassVar[str] = "sampled"
 
     draws: int = knob(50, "draws for each token, from a live teacher", at_least=1, source="paper")
     temperature: float = knob(1.0, "softens both distributions; 1 leaves them as they are", above=0, source="paper")
 
     def each(self, chunk: Chunk) -> Tensor:
-        drawn = chunk.drawn
+        drawn = chunk.sampled
         if not len(drawn):
-            drawn = math.draw(chunk.teacher_logits(), self.draws, self.temperature)
-        return self.temperature**2 * math.drawn_cross_entropy(drawn, chunk.log_q(self.temperature))
+            drawn = functional.draw(chunk.teacher_logits(), self.draws, self.temperature)
+        return self.temperature**2 * functional.drawn_cross_entropy(drawn, chunk.log_q(self.temperature))
 
     def fits(self, draws: int, temperature: float) -> None:
         """Refuses a store of `draws` draws at this temperature, if it cannot serve these knobs. Any number serves."""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limbeck.core.errors import KnobError
-from limbeck.math.layermap import layer_pairs
+from limbeck.functional.layermap import layer_pairs
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from limbeck.core.knob import Settings, knob
 
 
-class PlaceSettings(Settings):
+class WindowSettings(Settings):
     stride: int = knob(32, "tokens that a window of a long text shares with the next one", at_least=0)
     longest_question: int = knob(
         64, "tokens kept of a question; more are cut and counted", at_least=1, source="BERT code, max_query_length"

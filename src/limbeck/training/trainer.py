@@ -31,23 +31,23 @@ from transformers.trainer_callback import PrinterCallback
 
 from limbeck.core.errors import KnobError
 from limbeck.core.files import write_text
+from limbeck.core.forward import forward
 from limbeck.core.objective import Objective, Rows
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import CurvePoint
-from limbeck.core.show import show
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import Teacher
-from limbeck.core.want import ONLY_LOGITS, Ask
+from limbeck.core.want import ONLY_LOGITS, Request
 from limbeck.data.bucket import Buckets
 from limbeck.data.encode import to_batch
 from limbeck.data.rows import Dataset
 from limbeck.objectives.loss import loss
 from limbeck.students.open import quiet, shape_of
-from limbeck.train.bridges import bridges_of
-from limbeck.train.focus import freeze_above, slow_below
-from limbeck.train.schedule import Schedule
+from limbeck.training.bridges import bridges_of
+from limbeck.training.focus import freeze_above, slow_below
+from limbeck.training.schedule import Schedule
 
-_ROWS: tuple[Rows, ...] = ("labelled", "counted", "present", "examples")
+_ROWS: tuple[Rows, ...] = ("has_label", "in_loss", "present", "examples")
 COMPLETE = "complete"  # written last into a checkpoint folder
 
 
@@ -60,7 +60,7 @@ class Distiller(Trainer):
         *,
         objective: Objective,
         teacher: Teacher,
-        task: Task,
+        task: TaskInfo,
         schedule: Schedule,
         train: Dataset,
         dev: Dataset,
@@ -69,7 +69,7 @@ class Distiller(Trainer):
         seed: int,
         score: Callable[[EvalPrediction], dict[str, float]] | None = None,
         gauge: Callable[[PreTrainedModel], dict[str, float]] | None = None,
-        ask: Ask = ONLY_LOGITS,
+        ask: Request = ONLY_LOGITS,
         focus: int = 0,
         best: bool = True,
         callbacks: Sequence[TrainerCallback] = (),
@@ -124,7 +124,7 @@ class Distiller(Trainer):
         num_items_in_batch: Tensor | None = None,
     ) -> Any:
         batch = to_batch(inputs, self.task)
-        shown = show(model, batch, self._ask, self.task.vocabulary)
+        shown = forward(model, batch, self._ask, self.task.vocab_size)
         shown = replace(shown, bridges=bridges_of(getattr(model, "module", model)))
         rows: dict[Rows, Tensor] | None = None
         if num_items_in_batch is not None:
@@ -142,8 +142,8 @@ class Distiller(Trainer):
         """How many rows of each sort the whole optimiser step has, over all processes."""
         counts = [
             (
-                int(batch["labelled"].sum()),
-                int(batch["asked"].sum()) if self.task.of_tokens else len(batch["labelled"]),
+                int(batch["has_label"].sum()),
+                int(batch["predicted"].sum()) if self.task.over_vocabulary else len(batch["has_label"]),
                 int(batch["attention_mask"].sum()) if "attention_mask" in batch else 0,
                 len(batch["uids"]),
             )
@@ -273,7 +273,7 @@ def _stopping(schedule: Schedule) -> list[TrainerCallback]:
     return [EarlyStoppingCallback(schedule.patience)] if schedule.patience else []
 
 
-def _arguments(schedule: Schedule, task: Task, folder: Path, seed: int, rows: int, best: bool) -> TrainingArguments:
+def _arguments(schedule: Schedule, task: TaskInfo, folder: Path, seed: int, rows: int, best: bool) -> TrainingArguments:
     steps_per_epoch = -(-rows // (schedule.batch_size * schedule.accumulate))
     every = -(-steps_per_epoch // schedule.evals_per_epoch)
     return TrainingArguments(
@@ -297,7 +297,7 @@ def _arguments(schedule: Schedule, task: Task, folder: Path, seed: int, rows: in
         metric_for_best_model=f"eval_{task.metric}",
         greater_is_better=task.higher_is_better,
         restore_callback_states_from_checkpoint=True,
-        label_names=["labels", "labelled"],
+        label_names=["labels", "has_label"],
         remove_unused_columns=False,
         dataloader_pin_memory=False,
         bf16=schedule.precision == "bf16",

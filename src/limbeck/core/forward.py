@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from limbeck.core.tap import Heads, tapped
 from limbeck.core.trace import Batch, Projection, Trace
-from limbeck.core.want import ONLY_LOGITS, Ask, Want
+from limbeck.core.want import ONLY_LOGITS, Request, Want
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -24,11 +24,11 @@ _ADDED = "final_logits_bias"  # what BART and Marian add to their logits, most o
 _PLAIN: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # model → its logits are one product
 
 
-def show(model: nn.Module, batch: Batch, ask: Ask = ONLY_LOGITS, vocabulary: int = 0) -> Trace:
+def forward(model: nn.Module, batch: Batch, ask: Request = ONLY_LOGITS, vocabulary: int = 0) -> Trace:
     """What `model` says of a batch; `vocabulary` cuts off rows of the projection that pad it to a round number."""
     inner: Any = getattr(model, "module", model)  # inside a wrapper for several processes
-    if batch.task.of_tokens:
-        return _show_words(model, inner, batch, ask, vocabulary)
+    if batch.task.over_vocabulary:
+        return _forward_tokens(model, inner, batch, ask, vocabulary)
     seen: list[Heads] = []
     with tapped(ask, seen):
         outputs = model(**batch.inputs, **_options(inner, ask))
@@ -40,16 +40,18 @@ def _rows(outputs: Any, batch: Batch) -> Tensor:
     import torch
 
     if batch.task.kind == "tag":
-        found: Tensor = outputs.logits[batch.asked]
+        found: Tensor = outputs.logits[batch.predicted]
     elif batch.task.kind == "answer":
-        both = torch.stack([outputs.start_logits, outputs.end_logits], 1).masked_fill(~batch.asked[:, None], NOWHERE)
+        both = torch.stack([outputs.start_logits, outputs.end_logits], 1).masked_fill(
+            ~batch.predicted[:, None], NOWHERE
+        )
         found = both.flatten(0, 1)
     else:
         found = outputs.logits
     return found
 
 
-def _states(outputs: Any, batch: Batch, ask: Ask) -> dict[str, Any]:
+def _states(outputs: Any, batch: Batch, ask: Request) -> dict[str, Any]:
     if not ask.want & (Want.HIDDEN | Want.POOLED):
         return {}
     states = outputs.hidden_states
@@ -58,7 +60,7 @@ def _states(outputs: Any, batch: Batch, ask: Ask) -> dict[str, Any]:
     return {"hidden": hidden if ask.hidden else (), "pooled": pooled if ask.pooled else ()}
 
 
-def _pool(states: Tensor, batch: Batch, ask: Ask) -> Tensor:
+def _pool(states: Tensor, batch: Batch, ask: Request) -> Tensor:
     """[batch, length, width] → [batch, width], without padding."""
     present = batch.inputs["attention_mask"].bool()
     if ask.pool == "cls":  # the first token that is there: padding may stand on the left
@@ -67,7 +69,7 @@ def _pool(states: Tensor, batch: Batch, ask: Ask) -> Tensor:
     return total / present.sum(1, keepdim=True).clamp(min=1)
 
 
-def _heads(seen: list[Heads], ask: Ask) -> dict[str, Any]:
+def _heads(seen: list[Heads], ask: Request) -> dict[str, Any]:
     wanted = {
         "attention": (Want.ATTENTION, lambda heads: heads.scores),
         "queries": (Want.QUERIES, lambda heads: heads.queries),
@@ -81,7 +83,7 @@ def _heads(seen: list[Heads], ask: Ask) -> dict[str, Any]:
     }
 
 
-def _show_words(model: nn.Module, inner: Any, batch: Batch, ask: Ask, vocabulary: int) -> Trace:
+def _forward_tokens(model: nn.Module, inner: Any, batch: Batch, ask: Request, vocabulary: int) -> Trace:
     kept: list[Tensor] = []
     seen: list[Heads] = []
     plain = projects(inner, batch)
@@ -89,11 +91,11 @@ def _show_words(model: nn.Module, inner: Any, batch: Batch, ask: Ask, vocabulary
         outputs = model(**batch.inputs, **_options(inner, ask))
     if plain:
         head = inner.get_output_embeddings()
-        tokens = _projection(kept[0][batch.counted], head.weight, getattr(head, "bias", None), vocabulary)
+        tokens = _projection(kept[0][batch.in_loss], head.weight, getattr(head, "bias", None), vocabulary)
     else:
-        tokens = Projection(_logits(outputs)[batch.counted][:, : vocabulary or None])
+        tokens = Projection(_logits(outputs)[batch.in_loss][:, : vocabulary or None])
     return Trace(
-        logits=outputs.seq_relationship_logits if batch.follows.numel() else Trace().logits,
+        logits=outputs.seq_relationship_logits if batch.next_sentence_label.numel() else Trace().logits,
         tokens=tokens,
         **_states(outputs, batch, ask),
         **_heads(seen, ask),
@@ -139,7 +141,7 @@ def _logits(outputs: Any) -> Tensor:
     return found
 
 
-def _options(model: nn.Module, ask: Ask) -> dict[str, bool]:
+def _options(model: nn.Module, ask: Request) -> dict[str, bool]:
     known = inspect.signature(model.forward).parameters
     options = {"output_hidden_states": bool(ask.want & (Want.HIDDEN | Want.POOLED)), "use_cache": False}
     return {name: value for name, value in options.items() if name in known or (value and "kwargs" in known)}
