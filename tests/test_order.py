@@ -8,9 +8,9 @@ import limbeck
 HOUSE = Path(limbeck.__file__).parent
 ORDER = [
     {"core"},
-    {"math"},
+    {"functional"},
     {"objectives", "students", "teachers", "data", "passes"},
-    {"train", "measure", "export", "report"},
+    {"training", "measure", "export", "report"},
     {"recipes"},
     {"cli"},
 ]

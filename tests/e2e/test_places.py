@@ -260,7 +260,7 @@ def test_a_wrong_column(kind, refused):
         assert "train.conll" in problem
         assert "from 1 to 2" in remedy
     else:
-        problem, remedy = refused("--windows.question-column", "predicted")
+        problem, remedy = refused("--windows.question-column", "asked")
         assert "has no column 'asked'; its columns: " in problem
         assert "--windows.question-column" in remedy
 
@@ -333,5 +333,5 @@ def test_the_same_from_python(kind, fitted, tmp_path):
         out=tmp_path / "run",
     )
     assert isinstance(result.student, AUTO[kind].from_pretrained(tmp_path / "run" / "student").__class__)
-    assert result.record.knobs["places"]["longest_answer"] == 3
+    assert result.record.knobs["windows"]["longest_answer"] == 3
     assert result.record.arm("distilled").runs[0].quality["f1"] >= 0

@@ -63,7 +63,7 @@ def field():
     """Two lanes that need no teacher, the first of two phases."""
     warm = {"warm": {"epochs": 1.0, "objective": {"labels": {}}}}
     each = {"staged": {"recipe": "finetune", "stages": warm}, "short": {"recipe": "finetune"}}
-    run = CompareRun(recipes="", each=each, train={"epochs": 2.0, "batch_size": 16})
+    run = CompareRun(recipes="", columns=each, train={"epochs": 2.0, "batch_size": 16})
     teacher = Model(make_classifier(layers=2), make_tokenizer())
     material = gather(run, Silent(), data=make_rows(120), teacher=teacher)
     return lanes({name: set_up(prepare(column, material, Silent())) for name, column in columns(run).items()})

@@ -17,7 +17,7 @@ def material():
 
 
 def students(material, recipes, each, **knobs):
-    run = CompareRun(recipes=recipes, each=each, **knobs)
+    run = CompareRun(recipes=recipes, columns=each, **knobs)
     return {name: set_up(prepare(column, material, Silent())) for name, column in columns(run).items()}
 
 

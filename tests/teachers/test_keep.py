@@ -224,7 +224,7 @@ def test_kept_draws_give_one_loss_in_any_company(tmp_path, teacher, words):
         ({"teacher": "other"}, WORDS, Want.TOP, "made with another teacher"),
         ({"mask": "x", "tokenizer": "y"}, WORDS, Want.TOP, "another tokenizer and another mask"),
         ({}, WORDS + 1, Want.TOP, f"is about {WORDS} words, the student knows {WORDS + 1}"),
-        ({}, WORDS, Want.SAMPLED, "keeps the top, but the objective wants drawn"),
+        ({}, WORDS, Want.SAMPLED, "keeps the top, but the objective wants sampled"),
         ({}, WORDS, Want.TOP | Want.HIDDEN, "wants hidden"),
     ],
 )
@@ -237,7 +237,7 @@ def test_a_store_of_something_else_is_refused(tmp_path, prints, vocabulary, want
 
 
 def test_draws_do_not_serve_the_top(tmp_path):
-    with pytest.raises(MismatchError, match=r"keeps draws, but the objective wants top\n.*'drawn'"):
+    with pytest.raises(MismatchError, match=r"keeps draws, but the objective wants top\n.*'sampled'"):
         check_kept(Store(tmp_path, SAMPLED, write=True), PRINTS, WORDS, Want.TOP)
 
 
