@@ -17,8 +17,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from limbeck.core.compress import Mask
     from limbeck.core.errors import LimbeckError
     from limbeck.core.record import Record
+    from limbeck.jobs.bench import bench
+    from limbeck.jobs.cache import cache
+    from limbeck.jobs.compare import Compared, compare
+    from limbeck.jobs.comparison import CompareRun
+    from limbeck.jobs.distill import Result, distill
+    from limbeck.jobs.evaluate import evaluate
+    from limbeck.jobs.settings import CacheRun, Run, TrainRun
+    from limbeck.jobs.train import train
     from limbeck.objectives import (
         CKA,
         PKD,
@@ -38,26 +47,24 @@ if TYPE_CHECKING:
         Truncated,
         WordKD,
     )
-    from limbeck.recipes.cache import cache
-    from limbeck.recipes.compare import Compared, compare
-    from limbeck.recipes.compare_run import CompareRun
-    from limbeck.recipes.distill import distill
-    from limbeck.recipes.fit import fit
-    from limbeck.recipes.job import Result
-    from limbeck.recipes.prepare import Model
-    from limbeck.recipes.run import CacheRun, Run, TrainRun
+    from limbeck.passes.magnitude import Magnitude
     from limbeck.report import Report
     from limbeck.students.families import register
     from limbeck.students.shrink import Shrink
+    from limbeck.tasks.base import Model
 
 __version__ = "0.1.0"
 
 # Loaded on first use: `import limbeck` and `limbeck --help` load no torch.
 _HOMES = {
+    "Magnitude": "passes.magnitude",
+    "Mask": "core.compress",
+    "bench": "jobs.bench",
+    "evaluate": "jobs.evaluate",
     "CKA": "objectives",
-    "CacheRun": "recipes.run",
-    "CompareRun": "recipes.compare_run",
-    "Compared": "recipes.compare",
+    "CacheRun": "jobs.settings",
+    "CompareRun": "jobs.comparison",
+    "Compared": "jobs.compare",
     "ConfusingAnswers": "objectives",
     "Cosine": "objectives",
     "SampledTargets": "objectives",
@@ -68,24 +75,24 @@ _HOMES = {
     "LogitRegression": "objectives",
     "MiniLM": "objectives",
     "MiniLMv2": "objectives",
-    "Model": "recipes.prepare",
+    "Model": "tasks.base",
     "NextSentence": "objectives",
     "PKD": "objectives",
     "Record": "core.record",
     "Report": "report",
-    "Result": "recipes.job",
-    "Run": "recipes.run",
+    "Result": "jobs.distill",
+    "Run": "jobs.settings",
     "Shrink": "students.shrink",
     "SoftTargets": "objectives",
     "TinyBERT": "objectives",
-    "TrainRun": "recipes.run",
+    "TrainRun": "jobs.settings",
     "MobileBERTTransfer": "objectives",
     "Truncated": "objectives",
     "WordKD": "objectives",
-    "cache": "recipes.cache",
-    "compare": "recipes.compare",
-    "distill": "recipes.distill",
-    "fit": "recipes.fit",
+    "cache": "jobs.cache",
+    "compare": "jobs.compare",
+    "distill": "jobs.distill",
+    "train": "jobs.train",
     "register": "students.families",
 }
 __all__ = [
@@ -101,6 +108,8 @@ __all__ = [
     "LanguageModeling",
     "LimbeckError",
     "LogitRegression",
+    "Magnitude",
+    "Mask",
     "MiniLM",
     "MiniLMv2",
     "MobileBERTTransfer",
@@ -117,11 +126,13 @@ __all__ = [
     "TrainRun",
     "Truncated",
     "WordKD",
+    "bench",
     "cache",
     "compare",
     "distill",
-    "fit",
+    "evaluate",
     "register",
+    "train",
 ]
 
 

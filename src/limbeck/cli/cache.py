@@ -9,7 +9,8 @@ import typer
 
 from limbeck.cli.distill import File, Print, gather
 from limbeck.cli.flags import with_knobs
-from limbeck.recipes.run import CacheRun, write_run
+from limbeck.jobs.runfile import write_run
+from limbeck.jobs.settings import CacheRun
 
 InfoOf = Annotated[str, typer.Option("--info", metavar="DIR", help="say what a cache holds, check it, and stop")]
 
@@ -36,7 +37,7 @@ def cache(run_file: File = None, info: InfoOf = "", print_: Print = False, knobs
         typer.echo(write_run(run), nl=False)
         return
     from limbeck.cli.display import watching
-    from limbeck.recipes.cache import cache as fill_cache
+    from limbeck.jobs.cache import cache as fill_cache
 
     with watching() as watcher:
         found = fill_cache(run, watcher=watcher)

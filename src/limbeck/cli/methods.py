@@ -52,7 +52,7 @@ def _list(console: Console) -> None:
 def _show_recipe(console: Console, plan: Recipe) -> None:
     console.print(f"[bold]recipe {plan.name}[/bold]: {escape(plan.summary)}")
     console.print(escape(plan.text), "", highlight=False)
-    task = TaskInfo(kind=plan.serves[0], labels=("0", "1"))
+    task = TaskInfo(kind=plan.tasks[0], labels=("0", "1"))
     table = Table("stage", "objective", "epochs", box=None, pad_edge=False, header_style="dim")
     for name, stage in plan.stages(task).items():
         epochs = f"{stage.epochs:g}" if stage.epochs else "as main"
@@ -63,7 +63,7 @@ def _show_recipe(console: Console, plan: Recipe) -> None:
     knobs = [f"--{room}.{name} {value}" for room, values in plan.defaults.items() for name, value in values.items()]
     if knobs:
         console.print(f"sets {', '.join(knobs)}", highlight=False, soft_wrap=True)
-    console.print(f"serves --task {', '.join(plan.serves)}", highlight=False, soft_wrap=True)
+    console.print(f"serves --task {', '.join(plan.tasks)}", highlight=False, soft_wrap=True)
     console.print(f"{escape(str(plan.paper))}  {plan.paper.url}", "", highlight=False, soft_wrap=True)
 
 

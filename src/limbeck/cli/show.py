@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from limbeck.core.record import Record
+from limbeck.jobs.distill import Result
 from limbeck.measure.by_task import metric_of
-from limbeck.recipes.job import Result
 from limbeck.report import numbers
 from limbeck.report.table import terminal_table
 

@@ -8,7 +8,8 @@ import typer
 
 from limbeck.cli.distill import File, Print, Resume, command_line, gather
 from limbeck.cli.flags import with_knobs
-from limbeck.recipes.run import TrainRun, write_run
+from limbeck.jobs.runfile import write_run
+from limbeck.jobs.settings import TrainRun
 
 
 @with_knobs(TrainRun)
@@ -34,8 +35,8 @@ def train(
         return
     from limbeck.cli.display import watching
     from limbeck.cli.show import show_result
-    from limbeck.recipes.fit import fit
+    from limbeck.jobs.train import train as run_train
 
     with watching() as watcher:
-        result = fit(run, resume=resume, watcher=watcher, command=command_line())
+        result = run_train(run=run, resume=resume, watcher=watcher, command=command_line())
     show_result(result, model="model")

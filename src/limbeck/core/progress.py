@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 
-class Stage(NamedTuple):
+class ProgressItem(NamedTuple):
     """A part of a run and what it costs beside the others, in units of one row through one layer."""
 
     name: str
@@ -14,7 +14,7 @@ class Stage(NamedTuple):
 
 
 class Watcher(Protocol):
-    def plan(self, stages: Sequence[Stage]) -> None:
+    def plan(self, stages: Sequence[ProgressItem]) -> None:
         """The whole run, before it starts."""
 
     def at(self, stage: str, done: float, note: str = "") -> None:
@@ -27,7 +27,7 @@ class Watcher(Protocol):
 class Silent:
     """Nobody watches."""
 
-    def plan(self, stages: Sequence[Stage]) -> None:
+    def plan(self, stages: Sequence[ProgressItem]) -> None:
         return None
 
     def at(self, stage: str, done: float, note: str = "") -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
-from limbeck.core.knob import Settings, knob
+from limbeck.core.knob import Settings, knob, table
 from limbeck.core.progress import Silent, Watcher
+from limbeck.core.task import TEXT_KINDS
 from limbeck.data.words import Row
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ Copies = Callable[[Sequence[Row]], Iterable[Row]]  # new versions of some rows
 Item = TypeVar("Item")
 
 
+@table("augment", "augmented texts for the teacher to label", TEXT_KINDS)
 class AugmentSettings(Settings):
     """New training texts, made from the old ones."""
 

@@ -148,8 +148,12 @@ def to_batch(tensors: Mapping[str, Tensor], task: TaskInfo) -> Batch:
     return Batch(task, inputs=inputs, **{name: tensors[name] for name in _ABOUT if name in tensors})
 
 
-def batches(rows: Dataset, collator: Collate, size: int) -> Iterator[Batch]:
-    """Every row once, longest first: little padding, and a shortage of memory shows at once."""
-    order = np.argsort([-length for length in rows.lengths], kind="stable").tolist()
+def batches(rows: Dataset, collator: Collate, size: int, indices: np.ndarray | None = None) -> Iterator[Batch]:
+    """Every row once, or those of `indices`, longest first: little padding, and a shortage of memory shows at once.
+
+    Rows with several masks have the index round · len + row; rounds come one after another."""
+    chosen = np.arange(len(rows)) if indices is None else indices
+    lengths, rounds = np.asarray(rows.lengths)[chosen % max(len(rows), 1)], chosen // max(len(rows), 1)
+    order = chosen[np.lexsort((-lengths, rounds))].tolist()
     for start in range(0, len(order), size):
         yield to_batch(collator([rows[index] for index in order[start : start + size]]), collator.task)

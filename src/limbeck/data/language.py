@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from limbeck.core.knob import Settings, knob
+from limbeck.core.knob import Settings, knob, table
+from limbeck.core.task import LANGUAGE_KINDS
 
 
+@table("blocks", "how running text is cut into blocks of tokens", LANGUAGE_KINDS)
 class BlockSettings(Settings):
     """Plain text, or chats, cut into blocks of tokens."""
 
@@ -25,6 +27,7 @@ class BlockSettings(Settings):
     )
 
 
+@table("mask", "which tokens are masked, for masked language models", LANGUAGE_KINDS)
 class MaskSettings(Settings):
     """Which tokens are hidden, and which the teacher is asked about."""
 

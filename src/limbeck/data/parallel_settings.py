@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from limbeck.core.knob import Settings, knob
+from limbeck.core.knob import Settings, knob, table
+from limbeck.core.task import SEQ2SEQ_KINDS
 
 
+@table("parallel", "sources and targets", SEQ2SEQ_KINDS)
 class ParallelSettings(Settings):
     target: str = knob(
         "",
@@ -17,3 +19,9 @@ class ParallelSettings(Settings):
     source_column: str = knob("", "the column to translate from; by default found by its name, or the first")
     target_column: str = knob("", "the column to translate to; by default found by its name, or the second")
     prefix: str = knob("", "words put before every source, as T5 wants them: 'translate English to German: '")
+    tag: str = knob(
+        "",
+        "the target language as a token before every source, <2de>, for a student of several teachers",
+        short="--tag",
+    )
+    tags: str = knob("", "target languages, comma-separated, that get such a token in a new vocabulary", short="--tags")

@@ -38,6 +38,18 @@ def load_single_places(
     watcher: Watcher = Silent(),  # noqa: B008
     known_labels: Sequence[str] = (),
 ) -> PlaceCorpus:
+    corpus = encode_places(read_single_places(settings, places, kind, data, known_labels), tokenizer, settings, places)
+    tell_places(watcher, corpus)
+    return corpus
+
+
+def read_single_places(
+    settings: DataSettings,
+    places: WindowSettings,
+    kind: WindowKind,
+    data: object | None = None,
+    known_labels: Sequence[str] = (),
+) -> Places:
     """The rows of `settings.train` as the test split of a corpus whose other splits are empty."""
     given = gather_places(settings, places, kind, data)
     parts, columns, remarks = parts_of(given, settings, places, kind)
@@ -60,10 +72,7 @@ def load_single_places(
         splits={"test": split_card(part, task)},
         notes=[*given.notes, *notes, *(f"{count:,} {what}" for what, count in (+remarks).items())],
     )
-    found = Places(task, {"train": Part((), ""), "dev": Part((), ""), "test": part}, card, is_nullable([part]))
-    corpus = encode_places(found, tokenizer, settings, places)
-    tell_places(watcher, corpus)
-    return corpus
+    return Places(task, {"train": Part((), ""), "dev": Part((), ""), "test": part}, card, is_nullable([part]))
 
 
 def load_place_texts(settings: DataSettings, places: WindowSettings, kind: WindowKind) -> list[tuple[str, str]]:

@@ -63,6 +63,9 @@ class Sequences:
             "uids": int(self.uids[index]),
         }
 
+    def all_uids(self) -> np.ndarray:
+        return self.uids
+
     def take(self, indices: Sequence[int] | np.ndarray) -> Sequences:
         """Some of the rows; how many of them were cut is not counted again."""
         return Sequences([self.source(i) for i in indices], [self.target(i) for i in indices], self.start)

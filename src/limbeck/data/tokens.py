@@ -69,6 +69,10 @@ class Tokens(ABC):
             row["next_sentence_label"] = int(self.blocks.next_sentence_label[block])
         return row
 
+    def all_uids(self) -> np.ndarray:
+        """[rounds · blocks] int64, of every index; those of one round where there is no end of rounds."""
+        return np.concatenate([uids_of(self, round) for round in range(self.rounds or 1)])
+
     def uid(self, block: int, question: Question) -> int:
         """63 bits over all that the teacher's answer depends on."""
         types = self.blocks.types[self.blocks.tokens(block)]

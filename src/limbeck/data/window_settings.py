@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from limbeck.core.knob import Settings, knob
+from limbeck.core.knob import Settings, knob, table
+from limbeck.core.task import WINDOW_KINDS
 
 
+@table("windows", "windows of long texts, and the columns of token classification and extractive QA", WINDOW_KINDS)
 class WindowSettings(Settings):
     stride: int = knob(32, "tokens that a window of a long text shares with the next one", at_least=0)
     longest_question: int = knob(

@@ -19,7 +19,7 @@ after its feed-forward block.
 
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.objectives.papers import LAN_2020
-from limbeck.recipes.recipe import Recipe, recipe
+from limbeck.recipes.recipe import Recipe, Train, recipe
 from limbeck.recipes.soft import half_and_half
 
 ALBERT = recipe(
@@ -27,8 +27,8 @@ ALBERT = recipe(
         "albert",
         "a student whose layers share their weights; labels and softened teacher distribution, half and half",
         LAN_2020,
-        lambda task: half_and_half(task),
-        serves=(*TEXT_KINDS, *WINDOW_KINDS),
+        lambda task: (Train(half_and_half(task)),),
+        tasks=(*TEXT_KINDS, *WINDOW_KINDS),
         defaults={"student": {"family": "albert"}},
     )
 )

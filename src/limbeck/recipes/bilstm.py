@@ -25,14 +25,14 @@ teacher answers up to 21 times as many texts, once. Needs `pip install 'limbeck[
 
 from limbeck.objectives import Labels, LogitRegression
 from limbeck.objectives.papers import TANG_2019
-from limbeck.recipes.recipe import Recipe, recipe
+from limbeck.recipes.recipe import Recipe, Train, recipe
 
 BILSTM = recipe(
     Recipe(
         "bilstm",
         "a one-layer LSTM learns the teacher's raw scores, on augmented texts",
         TANG_2019,
-        lambda task: 0.0 * Labels() + 1.0 * LogitRegression(),
+        lambda task: (Train(0.0 * Labels() + 1.0 * LogitRegression()),),
         defaults={
             "student": {"family": "bilstm"},
             "augment": {"kind": "bilstm"},

@@ -6,15 +6,15 @@ other layer and has neither segments nor a pooler.
 
 from limbeck.objectives import Cosine, LanguageModeling, WordKD
 from limbeck.objectives.papers import SANH_2019
-from limbeck.recipes.recipe import Recipe, recipe
+from limbeck.recipes.recipe import Recipe, Train, recipe
 
 DISTILBERT = recipe(
     Recipe(
         "distilbert",
         "masked words, the teacher's whole distribution and its last hidden states, 2 : 5 : 1",
         SANH_2019,
-        lambda task: 2.0 * LanguageModeling() + 5.0 * WordKD(temperature=2.0) + 1.0 * Cosine(),
-        serves=("mask-fill",),
+        lambda task: (Train(2.0 * LanguageModeling() + 5.0 * WordKD(temperature=2.0) + 1.0 * Cosine()),),
+        tasks=("mask-fill",),
         defaults={"mask": {"kind": "rare", "ask": "all"}, "student": {"family": "distilbert"}},
     )
 )

@@ -12,7 +12,7 @@ class TeacherCacheSettings(Settings):
         "folder of the teacher's answers, to share between runs; of words, made by `limbeck cache` (default: in --out)",
         short="--cache",
     )
-    batch_size: int = knob(64, "texts per question to the teacher", at_least=1)
+    batch_size: int = knob(64, "texts per forward pass of the teacher", at_least=1, free=True)
     top: int = knob(
         50, "of words: how many of the most probable ones are kept of each answer", at_least=1, short="--top"
     )

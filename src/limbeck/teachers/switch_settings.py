@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from limbeck.core.knob import Settings, knob
+from limbeck.core.knob import Settings, knob, table
+from limbeck.core.task import SEQ2SEQ_KINDS
 
 
+@table("switch", "when a teacher that its student has passed steps back", SEQ2SEQ_KINDS)
 class SwitchSettings(Settings):
     strategy: Literal["fixed", "threshold", "adaptive"] = knob(
         "fixed",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from limbeck.core.knob import Settings, knob
+from limbeck.core.knob import Settings, knob, table
+from limbeck.core.task import SEQ2SEQ_KINDS
 
 # By trial on two cores: with a beam of 5, a fourth and four times as many are both slower in transformers.
 BATCH_TOKENS = 1024
 
 
+@table("translate", "how the teacher translates, and what is learnt from it", SEQ2SEQ_KINDS)
 class TranslateSettings(Settings):
     targets: Literal["gold", "beam", "closest"] = knob(
         "gold",
@@ -32,7 +34,7 @@ class TranslateSettings(Settings):
     precision: Literal["int8", "float32"] = knob("int8", "of CTranslate2's weights")
     length_penalty: float = knob(1.0, "a translation's log-probability is divided by its length to this power")
     longest: int = knob(0, "tokens of a translation at most; 0: twice its source's and 16", at_least=0)
-    batch_tokens: int = knob(BATCH_TOKENS, "source tokens translated at once, padding included", at_least=16)
+    batch_tokens: int = knob(BATCH_TOKENS, "source tokens translated at once, padding included", at_least=16, free=True)
     copies: bool = knob(False, "also learn from translations that repeat their source word for word")
     cut: bool = knob(False, "also learn from translations that reached the most tokens before they came to an end")
     ratio: float = knob(

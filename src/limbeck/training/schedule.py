@@ -31,8 +31,10 @@ class Schedule(Settings):
     precision: Literal["fp32", "bf16", "fp16"] = knob(
         "fp32", "arithmetic of the forward pass; bf16 and fp16 pay on a GPU only"
     )
-    report_to: str = knob("none", "loggers of transformers.Trainer, comma-separated: tensorboard, wandb, mlflow, …")
-    threads: int = knob(0, "CPU threads; 0 leaves the choice to torch", at_least=0)
+    report_to: str = knob(
+        "none", "loggers of transformers.Trainer, comma-separated: tensorboard, wandb, mlflow, …", free=True
+    )
+    threads: int = knob(0, "CPU threads; 0 leaves the choice to torch", at_least=0, free=True)
 
     def at_width(self, hidden: int, task: TaskInfo) -> Self:
         """With the learning rate settled for a model of this width."""

@@ -68,19 +68,19 @@ class Distiller(Trainer):
         folder: Path,
         seed: int,
         score: Callable[[EvalPrediction], dict[str, float]] | None = None,
-        gauge: Callable[[PreTrainedModel], dict[str, float]] | None = None,
+        dev_metrics: Callable[[PreTrainedModel], dict[str, float]] | None = None,
         ask: Request = ONLY_LOGITS,
         focus: int = 0,
         best: bool = True,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
-        """Dev metrics come from `score`, given all logits, or from `gauge`, where all logits would be too many.
+        """Dev metrics come from `score`, given all logits, or from `dev_metrics`, given the model.
 
         `ask` is what the objective looks at in the student; `focus` the one layer that learns, 0 for all. Without
         `best` nothing is measured on the way and the last weights stay: for stages that do not train the answers."""
         schedule = schedule.at_width(shape_of(model).hidden, task)
         self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
-        self._gauge, self._ask, self._focus = gauge, ask, focus
+        self._dev_metrics, self._ask, self._focus = dev_metrics, ask, focus
         self._terms: dict[str, Tensor] = {}  # sums over the steps since the last log
         self._steps = 0
         self._clock = MarkComplete()
@@ -153,9 +153,9 @@ class Distiller(Trainer):
         return self.accelerator.gather(rows).view(-1, len(_ROWS)).sum(0)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        if self._gauge is None:
+        if self._dev_metrics is None:
             return super().evaluate(*args, **kwargs)
-        metrics = {f"eval_{name}": value for name, value in self._gauge(self.model).items()}
+        metrics = {f"eval_{name}": value for name, value in self._dev_metrics(self.model).items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)  # type: ignore[has-type]
         return metrics

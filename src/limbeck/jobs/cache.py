@@ -1,0 +1,123 @@
+"""Run a language model once over a text, and cache the top of its distributions."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from limbeck.core.errors import KnobError, LimbeckError
+from limbeck.core.progress import ProgressItem, Silent, Watcher
+from limbeck.core.topk import Sampled, Top
+from limbeck.data.encode import to_batch
+from limbeck.data.language import MaskSettings
+from limbeck.data.tokens import Tokens, asked_counts, uids_of
+from limbeck.jobs.settings import CacheRun
+from limbeck.jobs.teaching import COLLECTING, fill_cache, manifest
+from limbeck.tasks.base import EncodedData, Model, Setup
+from limbeck.tasks.find import task_of
+from limbeck.tasks.language import LanguageTask
+from limbeck.teachers.about import Info
+from limbeck.teachers.codec import SampledCodec, TopCodec
+from limbeck.teachers.keep import kept_of
+from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.store import Store
+
+_PER_BLOCK = 12  # bytes of uid and count
+_MARGIN = 1.1  # of free space, for the index and for merging
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is to come, said before it starts."""
+
+    tokens: int
+    seconds: float
+    bytes: int
+    free: int
+
+    def sentence(self) -> str:
+        return (
+            f"{self.tokens:,} tokens to cache: about {_minutes(self.seconds)} and {self.bytes / 1e6:,.1f} MB "
+            f"({self.bytes / max(self.tokens, 1):.0f} bytes per token; {self.free / 1e9:,.1f} GB are free)"
+        )
+
+
+def cache(run: CacheRun, *, data: object = None, teacher: Model | None = None, watcher: Watcher | None = None) -> Info:
+    """Fills the cache in `run.out`, or completes it. Several processes may do so at once; each adds what is missing."""
+    watcher = watcher or Silent()
+    if not run.out:
+        raise KnobError("no folder for the cache was given", "name one with --out")
+    if not run.teacher and teacher is None:
+        raise KnobError("no teacher was given", "name one with --teacher: a folder or a hub id")
+    if run.threads:
+        torch.set_num_threads(run.threads)
+    mask = run.table(MaskSettings).settled()
+    run = run.but(mask=mask.but(rounds=mask.rounds or 1))
+    task = task_of(run, teacher or run.teacher)
+    if not isinstance(task, LanguageTask):
+        raise KnobError(
+            f"--task {task.info.kind} is not a language model's; a cache is made for --task mask-fill and generate",
+            "a run caches other teachers' outputs by itself, or in --cache",
+        )
+    run = run.but(data=run.data.but(task=task.info.kind)).spelled_out(task.info.kind)
+    task = replace(task, knobs=run)
+    watcher.say(f"loading the teacher {run.teacher or type(teacher.network).__name__}")  # type: ignore[union-attr]
+    setup = task.prepare(data, teacher or task.load(run.teacher), watcher)
+    about = manifest(run, run, setup.fingerprints, setup.info.vocab_size, run.top, run.draws, run.temperature)
+    watcher.plan([ProgressItem(COLLECTING, 1.0)])
+    with Store(run.out, about, write=True) as store:
+        estimate = _estimate(store, setup, run.batch_size)
+        if estimate.tokens:
+            watcher.say(estimate.sentence())
+            if estimate.bytes * _MARGIN > estimate.free:
+                raise LimbeckError(
+                    f"the cache needs {estimate.bytes / 1e6:,.0f} MB, but {run.out} has room for "
+                    f"{estimate.free / 1e6:,.0f}",
+                    "choose another folder with --out, cache fewer tokens with --top, or less text with --data.limit",
+                )
+        fill_cache(store, setup, setup.data.train(""), setup.data, run.batch_size, watcher)
+        watcher.at(COLLECTING, 1.0)
+        return store.info()
+
+
+def _estimate(store: Store, setup: Setup, batch_size: int) -> Estimate:
+    """From a timed batch, the second of two: the first one warms up."""
+    data: EncodedData = setup.data
+    train: Any = data.train("")
+    assert isinstance(train, Tokens)
+    assert setup.teacher is not None
+    left = sum(
+        int(asked_counts(train, round)[store.lacks(uids_of(train, round))].sum()) for round in range(train.rounds or 1)
+    )
+    if not left:
+        return Estimate(0, 0.0, 0, 0)
+    teacher = LiveTeacher(setup.teacher.network, vocabulary=data.info.vocab_size)
+    rows = [train[row] for row in range(min(batch_size, len(train)))]
+    batch = to_batch(data.evaluator.collate(rows), data.info)
+    for _ in range(2):
+        begun = time.perf_counter()
+        outputs = kept_of(teacher.answer(batch).tokens, store.about, batch)
+        seconds = time.perf_counter() - begun
+    tokens = max(len(outputs), 1)
+    size = _bytes(outputs, store) + _PER_BLOCK * len(batch.uids) / tokens
+    free = shutil.disk_usage(store.folder).free
+    return Estimate(left, left * seconds / tokens, round(left * size), free)
+
+
+def _bytes(outputs: Top | Sampled, store: Store) -> float:
+    """Of one token on disk."""
+    about = store.about
+    if isinstance(outputs, Top):
+        return TopCodec(about.k, about.vocabulary, about.temperature).width
+    distinct = float((outputs.weights > 0).sum()) / max(len(outputs), 1)
+    return distinct * SampledCodec(about.k, about.vocabulary).width + 1
+
+
+def _minutes(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,53 @@
+"""Extractive question answering: an answer is a span of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from limbeck.core.record import Fidelity
+from limbeck.core.task import Kind
+from limbeck.data.answers import Question
+from limbeck.data.places import Window
+from limbeck.measure.spans import Span, answer_quality, best_spans, chosen, each_answer
+from limbeck.tasks.base import Evaluation, task
+from limbeck.tasks.windows import Logits, WindowEvaluator, WindowTask
+
+
+class SpanEvaluator(WindowEvaluator):
+    def predictions(self, split: str, logits: Logits) -> list[str]:
+        questions = [item for item in self.corpus.items(split) if isinstance(item, Question)]
+        spans: list[list[tuple[Span, Window]]] = [[] for _ in questions]
+        nullable, longest = self.corpus.places.nullable, self.settings.longest_answer
+        for windows, batch, rows in logits:
+            best = best_spans(rows[0::2], rows[1::2], batch.predicted.numpy(), longest, nullable)
+            for window, span in zip(windows, best, strict=True):
+                spans[window.item].append((span, window))
+        return [self._answer(question, of_one) for question, of_one in zip(questions, spans, strict=True)]
+
+    def _answer(self, question: Question, spans: Sequence[tuple[Span, Window]]) -> str:
+        best = chosen([span for span, _ in spans], self.settings.null_threshold) if spans else -1
+        if best < 0:
+            return ""
+        span, window = spans[best]
+        return question.context[window.where[span.start, 0] : window.where[span.end, 1]].strip()
+
+    def scored(self, split: str, predictions: list[str], fidelity: Fidelity | None) -> Evaluation:
+        gold = [item.gold for item in self.corpus.items(split)]
+        known = np.array([item.has_label for item in self.corpus.items(split)], dtype=bool)
+        sums = np.stack(each_answer(predictions, gold), axis=1)[known]
+        names, rows = self.corpus.splits[split].names[known], known[known]
+        return Evaluation(names, sums, answer_quality(sums), (), fidelity, rows, rows)
+
+
+@task
+@dataclass(frozen=True)
+class QuestionAnswering(WindowTask):
+    """The span of a text that answers a question, or none."""
+
+    kinds: ClassVar[tuple[Kind, ...]] = ("answer",)
+    recipes: ClassVar[Mapping[str, str]] = {"answer": "hinton"}
+    evaluator: ClassVar[type[WindowEvaluator]] = SpanEvaluator

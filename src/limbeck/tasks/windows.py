@@ -1,0 +1,232 @@
+"""What token classification and extractive QA share: long texts are read in windows, and put together again."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from limbeck import functional
+from limbeck.core.errors import KnobError, MismatchError
+from limbeck.core.forward import forward
+from limbeck.core.objective import Objective
+from limbeck.core.progress import Watcher
+from limbeck.core.record import Fidelity
+from limbeck.core.task import TaskInfo
+from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.core.trace import Batch
+from limbeck.core.want import Want
+from limbeck.data.place_corpus import PlaceCorpus, Places, encode_places, read_places, tell_places
+from limbeck.data.place_single import read_single_places
+from limbeck.data.places import PlaceCollator, PlaceRows, Window, place_batches
+from limbeck.data.window_settings import WindowSettings
+from limbeck.measure.predict import at_rest
+from limbeck.students.open_places import open_reader, open_tagger
+from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluation, Evaluator, Model, Setup, Task, same_tokens
+from limbeck.tasks.text import check_outputs, data_fingerprint, labels_fingerprint
+from limbeck.teachers.live import LiveTeacher
+
+BATCH = 32  # windows
+Predict = Callable[[Batch], Tensor]  # logits of the rows of a batch
+Logits = Iterator[tuple[list[Window], Batch, np.ndarray]]  # of each batch: its windows, and the logits of their rows
+
+
+@dataclass(frozen=True)
+class WindowEvaluator(Evaluator):
+    """Every window of a split once; the sentences or questions they are of are scored."""
+
+    corpus: PlaceCorpus
+    processor: Any
+    settings: WindowSettings
+    examples: int = 0
+    teacher: Teacher = field(default_factory=NoTeacher)
+
+    @property
+    def info(self) -> TaskInfo:
+        return self.corpus.task
+
+    @property
+    def dev(self) -> PlaceRows:
+        return self.corpus.dev
+
+    @property
+    def test_rows(self) -> int:
+        return len(self.corpus.test)
+
+    @property
+    def collator(self) -> PlaceCollator:
+        return PlaceCollator(self.processor, self.info)
+
+    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
+        return self.collator(rows)
+
+    def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> Self:
+        """Where dev has no labels, the teacher's predictions stand for them."""
+        found = replace(self, teacher=teacher)
+        if any(item.has_label for item in self.corpus.items("dev")) or not len(self.dev):
+            return found
+        predicted = found.predictions("dev", found._logits("dev", found._teacher_logits, NoTeacher(), FidelityMeter()))
+        return replace(found, corpus=self.corpus.answered("dev", predicted))
+
+    def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
+        meter = FidelityMeter()
+        found = self._evaluate("dev", _predict(model), NoTeacher(), meter)
+        return {"loss": meter.surprise, **found.scores}
+
+    def test(self, model: PreTrainedModel) -> Evaluation:
+        return self._evaluate("test", _predict(model), self.teacher, FidelityMeter())
+
+    def of_teacher(self) -> Evaluation:
+        return self._evaluate("test", self._teacher_logits, NoTeacher(), FidelityMeter())
+
+    @abstractmethod
+    def predictions(self, split: str, logits: Logits) -> list[Any]:
+        """Of each sentence or question: the tags of its words, or the answer."""
+
+    @abstractmethod
+    def scored(self, split: str, predictions: list[Any], fidelity: Fidelity | None) -> Evaluation: ...
+
+    def _evaluate(self, split: str, predict: Predict, teacher: Teacher, meter: FidelityMeter) -> Evaluation:
+        predicted = self.predictions(split, self._logits(split, predict, teacher, meter))
+        return self.scored(split, predicted, meter.fidelity)
+
+    def _teacher_logits(self, batch: Batch) -> Tensor:
+        return self.teacher.answer(batch).logits.float().cpu()
+
+    def _logits(self, split: str, predict: Predict, teacher: Teacher, meter: FidelityMeter) -> Logits:
+        for windows, batch in place_batches(self.corpus.splits[split], self.collator, BATCH):
+            logits = predict(batch)
+            meter.add(logits, teacher.answer(batch).logits.float().cpu(), batch)
+            yield windows, batch, logits.numpy()
+
+
+@dataclass(frozen=True)
+class WindowTask(Task):
+    """Loads, reads and encodes; what is predicted is the subclasses' own."""
+
+    evaluator: ClassVar[type[WindowEvaluator]]
+
+    def load(self, source: str, *, new_head: bool = False) -> Model:
+        how = {"fresh": new_head, "trust_remote_code": self.knobs.trust_remote_code}
+        if self.info.kind == "answer":
+            return Model(*open_reader(source, **how), source=source)
+        return Model(*open_tagger(source, task=self.info if new_head else None, **how), source=source)
+
+    def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> Places:
+        known = model.labels if model and self.info.kind == "tag" else ()
+        read = read_single_places if only_test else read_places
+        return read(self.knobs.data, self.knobs.table(WindowSettings), self.info.kind, data, known)  # type: ignore[arg-type]
+
+    def encode(self, splits: Places, model: Model, watcher: Watcher, teacher: Model | None = None) -> EncodedData:
+        settings = self.knobs.table(WindowSettings)
+        corpus = encode_places(splits, model.processor, self.knobs.data, settings)
+        tell_places(watcher, corpus)
+        gold = {GOLD: corpus.train} if corpus.train.has_label.any() else {}
+        salt = f"{self.max_length} {settings.stride} {settings.longest_question}"
+        # Of several gold answers a row holds one, so they are named here too.
+        golds = repr([[item.gold for item in corpus.items(name)] for name in corpus.splits])
+        return EncodedData(
+            info=splits.task,
+            processor=model.processor,
+            rows={ALL: corpus.train, **gold},
+            evaluator=self.evaluator(corpus, model.processor, settings, self.knobs.measure.examples),
+            card=corpus.card,
+            fingerprints={"data": data_fingerprint(corpus, salt), "labels": labels_fingerprint(corpus, golds)},
+            size=len(corpus.train),
+            for_teacher=tuple(corpus.splits.values()),
+            has_gold=bool(gold),
+        )
+
+    def timing_inputs(self, setup: Setup) -> list[tuple[str, str]]:
+        evaluator = setup.data.evaluator
+        assert isinstance(evaluator, WindowEvaluator)
+        return evaluator.corpus.texts("test")
+
+    def check(self, run: Any, setup: Setup, student: Model, objectives: Sequence[Objective], needed: Want) -> None:
+        super().check(run, setup, student, objectives, needed)
+        if run.student.family == "bilstm":
+            raise KnobError("a bilstm classifies whole texts only", "set --student.family same")
+        if setup.teacher is not None:
+            check_outputs(student, setup.teacher)
+            check_alike(student, setup.teacher)
+
+    def evaluate(
+        self, model: Model, splits: Places, watcher: Watcher, teacher: Model | None = None
+    ) -> list[Evaluation]:
+        evaluator = self.encode(splits, model, watcher).evaluator
+        if teacher is None:
+            return [evaluator.test(model.network)]
+        check_alike(model, teacher, labels=self.info.kind == "tag", remedy="evaluate each alone, without --teacher")
+        evaluator = evaluator.with_teacher(LiveTeacher(teacher.network))
+        return [evaluator.test(model.network), evaluator.of_teacher()]
+
+
+def check_alike(
+    student: Model,
+    teacher: Model,
+    labels: bool = False,
+    remedy: str = "start from a model with the teacher's tokenizer, or leave out --student-from and shrink the teacher",
+) -> None:
+    """Predictions about tokens compare only where tokens and tags are the same."""
+    if not same_tokens(student.processor, teacher.processor):
+        raise MismatchError("student and teacher use different tokenizers, so token positions do not line up", remedy)
+    if labels and student.labels != teacher.labels:
+        raise MismatchError(
+            f"the model's tags are {', '.join(student.labels[:6])}; the teacher's {', '.join(teacher.labels[:6])}",
+            "compare models of the same tags in the same order, or evaluate each alone, without --teacher",
+        )
+
+
+def _predict(model: PreTrainedModel) -> Predict:
+    def predict(batch: Batch) -> Tensor:
+        with at_rest(model), torch.inference_mode():
+            return forward(model, batch.to(model.device)).logits.float().cpu()
+
+    return predict
+
+
+class FidelityMeter:
+    """Sums over rows: surprise at the labels, and how near the predictions are to a teacher's."""
+
+    def __init__(self) -> None:
+        self._nats = self._has_label = self._rows = self._alike = self._divergence = 0.0
+        self._by_teacher = {True: [0, 0], False: [0, 0]}  # the teacher is right → rows, those the student has right
+
+    def add(self, logits: Tensor, teacher_logits: Tensor, batch: Batch) -> None:
+        known, labels = batch.has_label, batch.labels
+        self._nats += float(functional.hard_cross_entropy(logits[known], labels[known]).sum())
+        self._has_label += int(known.sum())
+        if not teacher_logits.numel():
+            return
+        student, teacher = logits.argmax(1), teacher_logits.argmax(1)
+        self._rows += len(logits)
+        self._alike += int((student == teacher).sum())
+        self._divergence += float(functional.kl(teacher_logits, logits).sum())
+        for right, counts in self._by_teacher.items():
+            rows = known & ((teacher == labels) == right)
+            counts[0] += int(rows.sum())
+            counts[1] += int((student == labels)[rows].sum())
+
+    @property
+    def surprise(self) -> float:
+        return self._nats / max(self._has_label, 1)
+
+    @property
+    def fidelity(self) -> Fidelity | None:
+        if not self._rows:
+            return None
+        (right, both), (wrong, gained) = self._by_teacher[True], self._by_teacher[False]
+        return Fidelity(
+            agreement=self._alike / self._rows,
+            divergence=self._divergence / self._rows,
+            teacher_right_rows=right,
+            teacher_wrong_rows=wrong,
+            accuracy_teacher_right=both / right if right else None,
+            accuracy_teacher_wrong=gained / wrong if wrong else None,
+        )
