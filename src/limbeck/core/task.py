@@ -9,6 +9,7 @@ from pydantic import model_validator
 from limbeck.core.knob import Settings
 
 Kind = Literal["classify", "multilabel", "regress", "mask-fill", "generate", "tag", "answer", "translate"]
+Level = Literal["text", "token", "span", "vocabulary"]
 LanguageKind = Literal["mask-fill", "generate"]
 WindowKind = Literal["tag", "answer"]
 Seq2SeqKind = Literal["translate"]
@@ -46,6 +47,13 @@ class TaskInfo(Settings):
     @classmethod
     def _with_metric(cls, values: dict[str, Any]) -> dict[str, Any]:
         return {**values, "metric": values.get("metric") or _METRICS[values["kind"]]} if "kind" in values else values
+
+    @property
+    def level(self) -> Level:
+        """What a row is: a text, a word, a span, or a token of a vocabulary."""
+        if self.over_vocabulary:
+            return "vocabulary"
+        return {"tag": "token", "answer": "span"}.get(self.kind, "text")  # type: ignore[return-value]
 
     @property
     def over_vocabulary(self) -> bool:

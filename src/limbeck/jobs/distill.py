@@ -21,7 +21,6 @@ from limbeck.jobs.settings import CUSTOM, Run, check_names
 from limbeck.measure.timing import MEASURING
 from limbeck.recipes.recipe import to_table
 from limbeck.report import Report
-from limbeck.students.saved import open_saved
 from limbeck.students.shrink import Shrink
 
 DISTILLED = "distilled"  # the arm
@@ -97,6 +96,6 @@ def distill(
         install(finished.best()[1].model, folder / "student", card=report.markdown())
         record.save(folder / RECORD_FILE)
         report.save(folder / "report.html")
-        network, processor = open_saved(folder / "student")
+        small = finished.setup.task.load(str(folder / "student"))
         watcher.at(MEASURING, 1.0)
-        return Result(network, processor, record, report, folder)
+        return Result(small.network, small.processor, record, report, folder)

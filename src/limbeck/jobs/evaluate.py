@@ -51,7 +51,8 @@ def evaluate(
     found = found.settled(splits)
     roles = {"teacher": other, "student": one} if other else {"model": one}
     watcher.plan([ProgressItem(evaluating(each), _weight(each)) for each in roles.values()])
-    evaluations = dict(zip((list(roles)[-1], "teacher"), found.evaluate(one, splits, watcher, other), strict=False))
+    info, measured = found.evaluate(one, splits, watcher, other)
+    evaluations = dict(zip((list(roles)[-1], "teacher"), measured, strict=False))
     for each in roles.values():
         watcher.at(evaluating(each), 1.0)
     arms = [_arm(role, each, evaluations[role]) for role, each in roles.items()]
@@ -61,7 +62,7 @@ def evaluate(
         "eval",
         Path(one.source).name or type(one.network).__name__,
         command,
-        found.info,
+        info,
         splits_card(splits, found),
         arms,
         knobs={"model": one.source, "teacher": other.source if other else "", **run.model_dump()},

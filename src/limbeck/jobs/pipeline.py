@@ -26,6 +26,7 @@ from limbeck.jobs.settings import Job, Run, resolve
 from limbeck.jobs.teaching import COLLECTING, TeacherOutputs, collect_teacher_outputs, free_memory
 from limbeck.jobs.trial import TrialResult, run_trial
 from limbeck.measure.settings import MeasureSettings
+from limbeck.measure.size import size_of
 from limbeck.measure.timing import MEASURING
 from limbeck.tasks.base import Model, Setup
 from limbeck.tasks.find import task_of
@@ -50,6 +51,8 @@ class Pipeline:
         arms, failed = self._plan(columns, setup, arguments.student)
         run = self._check_resume(run, columns, arms, setup)
         planned = _with_baselines(run, arms, setup)
+        for origin in _origin(run, planned):
+            self.watcher.say(origin)
         self.watcher.plan(_progress(run, setup, planned))
         outputs, unfit = self._teach(setup, planned, run)
         planned = outputs.arms
@@ -59,6 +62,7 @@ class Pipeline:
             notes.append(note)
             self.watcher.plan(_progress(run, setup, planned))
         teacher_folder = ensure_saved(setup.teacher, self.folder / "teacher") if setup.teacher else None
+        teacher_size = size_of(setup.teacher.network, teacher_folder) if setup.teacher else None
         if not outputs.live:
             free_memory(setup)
         results, fallen = self._trials(planned, tolerant=isinstance(run, CompareRun))
@@ -70,6 +74,7 @@ class Pipeline:
             results=results,
             test=outputs.test,
             teacher_folder=teacher_folder,
+            teacher_size=teacher_size,
             folder=self.folder,
             command=self.command,
             failed=[*failed, *unfit, *fallen],
@@ -82,7 +87,7 @@ class Pipeline:
         check_resume(self.folder, run, setup.fingerprints)
         self.watcher.plan(_progress(run, setup, [arm]))
         results, _ = self._trials([arm], tolerant=False)
-        return Finished("train", run, setup, [arm], results, None, None, self.folder, self.command)
+        return Finished("train", run, setup, [arm], results, None, None, None, self.folder, self.command)
 
     def _prepare(self, arguments: Arguments[Run], columns: Mapping[str, Run]) -> Setup:
         run = arguments.run

@@ -56,6 +56,7 @@ class Finished:
     results: Mapping[str, Sequence[TrialResult]]  # arm → the seeds that were trained
     test: Evaluation | None  # the teacher on the test split
     teacher_folder: Path | None
+    teacher_size: Size | None
     folder: Path
     command: str
     failed: Sequence[Failure] = ()
@@ -175,7 +176,7 @@ def _teacher_arm(finished: Finished, speeds: Mapping[str, Speed]) -> list[Arm]:
             role=TEACHER,
             shape=shape_of(teacher.network),
             runs=[test.result()],
-            size=size_of(teacher.network, finished.teacher_folder),
+            size=finished.teacher_size,
             speed=speeds.get(TEACHER),
         )
     ]
@@ -303,8 +304,8 @@ def _together(failed: Sequence[Failure]) -> list[Failure]:
 
 def _citations(finished: Finished) -> list[Citation]:
     """Of every recipe, term with weight and pass, each paper once."""
-    papers = []
-    for arm in finished.done:
+    papers = [finished.setup.task.paper] if finished.kind == "train" else []
+    for arm in sorted(finished.done if not papers else [], key=lambda arm: not arm.column):
         papers += [RECIPES[arm.recipe].paper] if arm.recipe in RECIPES else []
         for step in arm.steps:
             if isinstance(step, Training):

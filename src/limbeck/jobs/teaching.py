@@ -68,9 +68,13 @@ def collect_teacher_outputs(setup: Setup, arms: Sequence[ArmPlan], run: Run, wat
 
 
 def free_memory(setup: Setup) -> None:
-    """All outputs are there: the memory of the teacher's weights goes to the students. What was tied stays tied."""
-    for teacher in setup.teachers:
-        if teacher.source:
+    """All outputs are there: the memory of the teacher's weights goes to the students. What was tied stays tied.
+
+    A language model keeps its head: what it showed of the test split is the head's input."""
+    for teacher in (teacher for teacher in setup.teachers if teacher.source):
+        if setup.info.level == "vocabulary" and not setup.info.is_seq2seq:
+            teacher.network.base_model.to("meta")
+        else:
             teacher.network.to("meta")
             teacher.network.tie_weights()
 
@@ -215,6 +219,9 @@ def _collect_tokens(setup: Setup, arms: list[ArmPlan], run: Run, watcher: Watche
     watcher.at(COLLECTING, TEXTS)
     beside, live = _live_teachers(setup, arms)
     test = setup.task.evaluate_teacher(setup, beside[setup.info.vocab_size], place)
+    for size in beside.keys() - {setup.info.vocab_size}:  # students that know fewer tokens are compared on those
+        other = next(arm.data for arm in arms if arm.data.info.vocab_size == size)
+        setup.task.evaluate_teacher(replace(setup, data=other), beside[size], place)
     watcher.at(COLLECTING, TESTED)
     stores = _stores(setup, arms, run, watcher)
     online = [arm for arm in arms if any(_runs_live(step, run) for step in arm.trainings)]
@@ -374,7 +381,7 @@ def fill_cache(store: Store, setup: Setup, rows: Any, data: Any, batch_size: int
         raise MismatchError(
             f"the cache in {store.folder} has no output for {len(lacking):,} of {len(uids):,} examples: it was made "
             "from other text, with blocks of another length, or with fewer masks",
-            "give the text and the settings it was made with (limbeck cache --info shows them), or --teacher to add to it",
+            "give the text and the settings it was made with (limbeck cache --info shows them), or --teacher",
         )
     if len(lacking) and len(store):
         watcher.say(f"{store.folder} lacks {len(lacking):,} of {len(uids):,} examples; they are added")

@@ -172,7 +172,7 @@ class _Work:
             ask=step.student_request,
             focus=step.focus,
             best=step.evaluated,
-            dev_metrics=data.evaluator.dev_metrics if step.evaluated else None,
+            **(data.evaluator.while_training() if step.evaluated else {}),
             callbacks=[*held, watch, *switching(step.teacher), *self.callbacks],
         )
 

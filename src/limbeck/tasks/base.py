@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from limbeck.core.card import Paper
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import Objective, misfits
 from limbeck.core.progress import Watcher
@@ -20,6 +21,7 @@ from limbeck.core.task import Kind, TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import Want
 from limbeck.data.rows import Dataset
+from limbeck.objectives.papers import DEVLIN_2019
 from limbeck.objectives.supervised import supervised
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
 
@@ -57,6 +59,9 @@ class Evaluation:
         return SeedResult(seed=seed, quality=self.scores, per_class=list(self.per_class), fidelity=self.fidelity)
 
 
+Evaluated = tuple[TaskInfo, list[Evaluation]]  # of a model and, if there is one, of the teacher beside it
+
+
 class Evaluator(ABC):
     """Measures models on dev while they train, and on test; beside a teacher, also how close they are to it."""
 
@@ -75,6 +80,10 @@ class Evaluator(ABC):
 
     @abstractmethod
     def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]: ...
+
+    def while_training(self) -> dict[str, Callable[[Any], dict[str, float]]]:
+        """The dev metrics as the trainer takes them: from the model, or from all logits of its own evaluation loop."""
+        return {"dev_metrics": self.dev_metrics}
 
     @abstractmethod
     def test(self, model: PreTrainedModel) -> Evaluation: ...
@@ -143,6 +152,7 @@ class Task(ABC):
 
     kinds: ClassVar[tuple[Kind, ...]]
     recipes: ClassVar[Mapping[str, str]]  # what `--recipe auto` means, by kind
+    paper: ClassVar[Paper] = DEVLIN_2019  # what `limbeck train` cites
     remedy: ClassVar[str] = ""  # for an objective that does not serve the task
 
     @abstractmethod
@@ -228,7 +238,7 @@ class Task(ABC):
         return record
 
     @abstractmethod
-    def evaluate(self, model: Any, splits: Any, watcher: Watcher, teacher: Any = None) -> list[Evaluation]:
+    def evaluate(self, model: Any, splits: Any, watcher: Watcher, teacher: Any = None) -> Evaluated:
         """The model on the rows that `read(only_test=True)` gave; and a teacher, with which it is compared."""
 
     @property

@@ -33,7 +33,19 @@ from limbeck.students.fingerprint import tokenizer_fingerprint
 from limbeck.students.open import knows_pairs, open_language_model
 from limbeck.students.sizes import positions_of
 from limbeck.students.vocabulary import own_words, rows_of, shared_words
-from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluation, Evaluator, Model, Setup, Task, evaluating, task
+from limbeck.tasks.base import (
+    ALL,
+    GOLD,
+    EncodedData,
+    Evaluated,
+    Evaluation,
+    Evaluator,
+    Model,
+    Setup,
+    Task,
+    evaluating,
+    task,
+)
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.memory import MemoryTeacher
 from limbeck.teachers.store import open_store
@@ -205,21 +217,22 @@ class LanguageTask(Task):
         return alone + NextSentence() if self.knobs.table(BlockSettings).pairs else alone
 
     def evaluate_teacher(self, setup: Setup, teacher: Teacher, place: Path) -> Evaluation | None:
-        return setup.data.evaluator.test(setup.teacher.network) if setup.teacher else None
+        """Its outputs are remembered on the way, for students to be compared with when it is gone."""
+        if setup.teacher is None:
+            return None
+        return replace(setup.data.evaluator.with_teacher(teacher).test(setup.teacher.network), fidelity=None)
 
     def labels_only(self) -> str:
         return "text only"
 
-    def evaluate(
-        self, model: Model, splits: RunningText, watcher: Watcher, teacher: Model | None = None
-    ) -> list[Evaluation]:
+    def evaluate(self, model: Model, splits: RunningText, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
         data = self.encode(splits, model, watcher, teacher)
         if teacher is None:
-            return [data.evaluator.test(model.network)]
+            return data.info, [data.evaluator.test(model.network)]
         beside = MemoryTeacher(LiveTeacher(teacher.network, vocabulary=data.info.vocab_size))
         theirs = data.evaluator.test(teacher.network)
         watcher.at(evaluating(teacher), 1.0)
-        return [data.evaluator.with_teacher(beside).test(model.network), theirs]
+        return data.info, [data.evaluator.with_teacher(beside).test(model.network), theirs]
 
     def _corpus(self, splits: RunningText, processor: Any, watcher: Watcher) -> LanguageCorpus:
         settings = self.knobs.data

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from limbeck.core.card import Paper
 from limbeck.core.errors import DataError, KnobError, MismatchError, TeacherMismatch
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
@@ -33,6 +34,7 @@ from limbeck.measure.size import is_ctranslate2
 from limbeck.measure.tokens import tally
 from limbeck.measure.written import row_of, sacrebleu_metrics
 from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.papers import VASWANI_2017
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.students.languages import languages_said
 from limbeck.students.open_translator import decoder_start, new_translator, open_translator
@@ -41,6 +43,7 @@ from limbeck.students.vocabulary import own_words, shared_words
 from limbeck.tasks.base import (
     GOLD,
     EncodedData,
+    Evaluated,
     Evaluation,
     Evaluator,
     Model,
@@ -222,6 +225,7 @@ class Translation(Task):
 
     kinds: ClassVar[tuple[Kind, ...]] = SEQ2SEQ_KINDS
     recipes: ClassVar[Mapping[str, str]] = {"translate": "seq-kd"}
+    paper: ClassVar[Paper] = VASWANI_2017
     remedy: ClassVar[str] = "use 'language' and 'truncated'"
 
     @property
@@ -562,10 +566,11 @@ class Translation(Task):
         owners = Owners.of(names, rows.uids, self._owners(setup, rows))
         return Switch(teacher, owners, setup.dev_scores, settings)
 
-    def evaluate(self, model: Any, splits: ParallelCorpus, watcher: Watcher, teacher: Any = None) -> list[Evaluation]:
+    def evaluate(self, model: Any, splits: ParallelCorpus, watcher: Watcher, teacher: Any = None) -> Evaluated:
         theirs = self._evaluated(teacher, splits, (), watcher, teaches=True) if teacher else None
         ours = self._evaluated(model, splits, theirs.texts if theirs else (), watcher)
-        return [ours, theirs] if theirs else [ours]
+        info = self.info.but(metric=self.settings.metric)
+        return info, [ours, theirs] if theirs else [ours]
 
     def _evaluated(
         self, model: Any, splits: ParallelCorpus, texts: Sequence[str], watcher: Watcher, teaches: bool = False

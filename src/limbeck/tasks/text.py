@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import EvalPrediction, PreTrainedModel
 
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.files import write_text
@@ -37,6 +37,7 @@ from limbeck.tasks.base import (
     ALL,
     GOLD,
     EncodedData,
+    Evaluated,
     Evaluation,
     Evaluator,
     Model,
@@ -85,6 +86,13 @@ class TextEvaluator(Evaluator):
     def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
         dev = self.dev
         return quality(self.info, self._logits(model, dev), dev.labels, dev.has_label)[0]
+
+    def while_training(self) -> dict[str, Callable[[Any], dict[str, float]]]:
+        def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
+            labels, has_label = prediction.label_ids
+            return quality(self.info, prediction.predictions, labels, has_label.astype(bool))[0]
+
+        return {"compute_metrics": compute_metrics}
 
     def test(self, model: PreTrainedModel) -> Evaluation:
         return self.beside(self.scored(self.test_logits(model)), self._teacher_test)
@@ -233,18 +241,16 @@ class TextClassification(Task):
         found = map(json.loads, file.read_text(encoding="utf-8").splitlines())
         return unlabelled({row["uid"]: (row["text"], row["pair"]) for row in found}, train)
 
-    def evaluate(
-        self, model: Model, splits: Corpus, watcher: Watcher, teacher: Model | None = None
-    ) -> list[Evaluation]:
+    def evaluate(self, model: Model, splits: Corpus, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
         """The teacher's outputs are put into the model's order."""
         order = _order_of(teacher, model, splits.task, self.knobs.data) if teacher else []
         found = self._evaluator(splits, model)
         ours = found.scored(found.test_logits(model.network, partial(watcher.at, evaluating(model))))
         if teacher is None:
-            return [ours]
+            return splits.task, [ours]
         other = self._evaluator(splits, teacher)
         theirs = other.test_logits(teacher.network, partial(watcher.at, evaluating(teacher)))[:, order]
-        return [found.beside(ours, theirs), found.scored(theirs)]
+        return splits.task, [found.beside(ours, theirs), found.scored(theirs)]
 
     def _evaluator(self, splits: Corpus, model: Model) -> TextEvaluator:
         test = {"test": encode(splits.test, model.processor, self.max_length)}

@@ -28,7 +28,7 @@ from limbeck.data.places import PlaceCollator, PlaceRows, Window, place_batches
 from limbeck.data.window_settings import WindowSettings
 from limbeck.measure.predict import at_rest
 from limbeck.students.open_places import open_reader, open_tagger
-from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluation, Evaluator, Model, Setup, Task, same_tokens
+from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluated, Evaluation, Evaluator, Model, Setup, Task, same_tokens
 from limbeck.tasks.text import check_outputs, data_fingerprint, labels_fingerprint
 from limbeck.teachers.live import LiveTeacher
 
@@ -156,15 +156,13 @@ class WindowTask(Task):
             check_outputs(student, setup.teacher)
             check_alike(student, setup.teacher)
 
-    def evaluate(
-        self, model: Model, splits: Places, watcher: Watcher, teacher: Model | None = None
-    ) -> list[Evaluation]:
+    def evaluate(self, model: Model, splits: Places, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
         evaluator = self.encode(splits, model, watcher).evaluator
         if teacher is None:
-            return [evaluator.test(model.network)]
+            return splits.task, [evaluator.test(model.network)]
         check_alike(model, teacher, labels=self.info.kind == "tag", remedy="evaluate each alone, without --teacher")
         evaluator = evaluator.with_teacher(LiveTeacher(teacher.network))
-        return [evaluator.test(model.network), evaluator.of_teacher()]
+        return splits.task, [evaluator.test(model.network), evaluator.of_teacher()]
 
 
 def check_alike(

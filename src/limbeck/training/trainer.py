@@ -67,14 +67,14 @@ class Distiller(Trainer):
         collate: Callable[[list[dict[str, Any]]], dict[str, Tensor]],
         folder: Path,
         seed: int,
-        score: Callable[[EvalPrediction], dict[str, float]] | None = None,
+        compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
         dev_metrics: Callable[[PreTrainedModel], dict[str, float]] | None = None,
         ask: Request = ONLY_LOGITS,
         focus: int = 0,
         best: bool = True,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
-        """Dev metrics come from `score`, given all logits, or from `dev_metrics`, given the model.
+        """Dev metrics come from `compute_metrics`, given all logits, or from `dev_metrics`, given the model.
 
         `ask` is what the objective looks at in the student; `focus` the one layer that learns, 0 for all. Without
         `best` nothing is measured on the way and the last weights stay: for stages that do not train the answers."""
@@ -91,7 +91,7 @@ class Distiller(Trainer):
             train_dataset=train,
             eval_dataset=dev,
             data_collator=collate,
-            compute_metrics=score,
+            compute_metrics=compute_metrics,
             callbacks=[*(_stopping(schedule) if best else []), self._clock, *callbacks],
         )
         self.loss_is_scaled_for_ga = True
