@@ -31,29 +31,25 @@ class Arguments(Generic[R]):
     student: Model | None = None
 
 
-def common_knobs(**named: Any) -> dict[str, Any]:
-    """Keywords that most people want, as the knobs they are: epochs=3 is train.epochs."""
-    homes = {
-        **dict.fromkeys(("epochs", "learning_rate", "batch_size"), "train"),
-        **dict.fromkeys(("task", "text_column", "label_column", "max_length"), "data"),
+_TRAIN, _DATA = ("epochs", "learning_rate", "batch_size"), ("task", "text_column", "label_column", "max_length")
+_TOP = ("recipe", "seeds", "seed", "baseline", "budget_minutes", "columns")
+
+
+def common_knobs(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that most people want, as the knobs they are: epochs=3 is train.epochs."""
+    named = {name: value for name, value in keywords.items() if value is not None}
+    return {
+        **{name: named[name] for name in _TOP if name in named},
+        "train": {name: named[name] for name in _TRAIN if name in named},
+        "data": {name: named[name] for name in _DATA if name in named},
     }
-    found: dict[str, Any] = {}
-    for name, value in named.items():
-        if value is None:
-            continue
-        if name in homes:
-            found.setdefault(homes[name], {})[name] = value
-        else:
-            found[name] = value
-    return found
 
 
 def run_of(cls: type[K], run: K | None, reading: Mapping[str, Any] | None, common: Any, knobs: Any) -> K:
     """The run in hand, or one of these keywords."""
     named = overlay(overlay({"data": dict(reading or {})}, common), knobs)
-    if run is None:
-        return cls(**named)
-    return type(run)(**overlay(run.model_dump(exclude_unset=True), {**named, "data": {**named["data"]}}))
+    named = {name: value for name, value in named.items() if value != {}}
+    return cls(**named) if run is None else type(run)(**overlay(run.model_dump(exclude_unset=True), named))
 
 
 def parse_arguments(

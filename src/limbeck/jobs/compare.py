@@ -67,20 +67,8 @@ def compare(
     `compare(teacher, "reviews.csv", ["finetune", "hinton"], seeds=3, columns={"hinton": {"student": {"layers": 2}}})`.
     A column that is refused or fails is told of, and the others go on; with `resume` it is tried again.
     """
+    common = common_knobs(locals())
     named = {"recipes": recipes if isinstance(recipes, str) else ",".join(recipes)} if recipes else {}
-    common = common_knobs(
-        epochs=epochs,
-        learning_rate=learning_rate,
-        batch_size=batch_size,
-        seeds=seeds,
-        seed=seed,
-        task=task,
-        text_column=text_column,
-        label_column=label_column,
-        max_length=max_length,
-        budget_minutes=budget_minutes,
-        columns={name: dict(table) for name, table in columns.items()} if columns else None,
-    )
     arguments = parse_arguments(
         run_of(CompareRun, run, reading, common, knobs), teacher, data, student, out, tokenizer, **named
     )

@@ -71,20 +71,8 @@ def distill(
     file, `reading` those of its table `data`: `distill(…, train={"patience": 2}, reading={"pair_column": "b"})`.
     Without `out` everything goes to a new temporary folder.
     """
+    common = common_knobs(locals())
     own = {} if objective is None else {"recipe": CUSTOM, "objective": to_table(objective)}
-    common = common_knobs(
-        recipe=recipe,
-        epochs=epochs,
-        learning_rate=learning_rate,
-        batch_size=batch_size,
-        seeds=seeds,
-        seed=seed,
-        baseline=baseline,
-        task=task,
-        text_column=text_column,
-        label_column=label_column,
-        max_length=max_length,
-    )
     arguments = parse_arguments(run_of(Run, run, reading, common, knobs), teacher, data, student, out, tokenizer, **own)
     check_names(arguments.run)
     watcher = watcher or Silent()

@@ -39,7 +39,7 @@ def evaluate(
 
     `evaluate("runs/small/student", "test.csv", teacher="runs/teacher/model").arms[-1].runs[0].quality`
     """
-    common = common_knobs(task=task, text_column=text_column, label_column=label_column, max_length=max_length)
+    common = common_knobs(locals())
     run = run_of(MeasuredKnobs, run, None, common, knobs)
     if isinstance(data, str | Path):
         run, data = run.but(data=run.data.but(train=str(data))), None

@@ -57,16 +57,7 @@ def train(
     An encoder gets a head for the labels; a language model learns running text; a seq2seq model may start from scratch.
     `train("bert-base-uncased", "reviews.csv", out="runs/teacher", epochs=3)`
     """
-    common = common_knobs(
-        epochs=epochs,
-        learning_rate=learning_rate,
-        batch_size=batch_size,
-        seed=seed,
-        task=task,
-        text_column=text_column,
-        label_column=label_column,
-        max_length=max_length,
-    )
+    common = common_knobs(locals())
     run = run_of(TrainRun, run, reading, common, knobs)
     named = {"model": str(model)} if model else {}
     if isinstance(data, str | Path):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from limbeck.core.errors import DataError, KnobError, MismatchError
+from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
-from limbeck.core.record import CurvePoint, DataCard, SeedResult, SplitCard
+from limbeck.core.record import CurvePoint, SeedResult
 from limbeck.core.want import Want
-from limbeck.data.direction_settings import DirectionSettings, prefix_of, tag_of, target_language
-from limbeck.data.parallel import Parallel, ParallelCorpus, read_parallel
+from limbeck.data.direction_settings import DirectionSettings, tag_of, target_language
+from limbeck.data.directions import read_directions
+from limbeck.data.parallel import ParallelCorpus
 from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.objectives.truncated import Truncated
 from limbeck.students.languages import languages_said
@@ -24,8 +22,6 @@ from limbeck.tasks.base import Model, same_tokens
 from limbeck.teachers.switch import Switch, score_name
 from limbeck.teachers.switch_settings import SwitchSettings
 from limbeck.teachers.translate_settings import TranslateSettings
-
-REVERSED = "reversed in dev or test of another direction"
 
 
 @dataclass(frozen=True)
@@ -49,10 +45,8 @@ def open_directions(knobs: Any, load: Callable[[str], Model], watcher: Watcher) 
             watcher.say(line)
         check_tag(models[name].processor, target_language(name), direction.teacher)
     _check_vocabularies(models)
-    corpora = {name: _read(knobs, name, direction, watcher) for name, direction in named.items()}
-    prefix = knobs.table(ParallelSettings).prefix
-    apart = {name: _without_leaks(name, corpora, watcher, prefix) for name in corpora}
-    return [Direction(name, models[name], apart[name], named[name].repeat) for name in named]
+    corpora = read_directions(knobs.data, knobs.table(ParallelSettings), named, watcher)
+    return [Direction(name, models[name], corpora[name], named[name].repeat) for name in named]
 
 
 def _check_alone(knobs: Any) -> None:
@@ -92,91 +86,6 @@ def _check_vocabularies(models: dict[str, Model]) -> None:
                 f"the teachers of {first} and {name} have different vocabularies: no student can learn from both",
                 f"train the one of {name} with --vocabulary-from {one.source}",
             )
-
-
-def _read(knobs: Any, name: str, direction: DirectionSettings, watcher: Watcher) -> ParallelCorpus:
-    watcher.say(f"direction {name}:")
-    data, parallel = knobs.data, knobs.table(ParallelSettings)
-    data = data.but(train=direction.train, dev=direction.dev, test=direction.test)
-    targets = {"dev_target": direction.dev_target, "test_target": direction.test_target}
-    prefix = prefix_of(target_language(name)) + parallel.prefix
-    return read_parallel(data, parallel.but(target=direction.target, **targets, prefix=prefix), None, watcher)
-
-
-def _without_leaks(name: str, corpora: dict[str, ParallelCorpus], watcher: Watcher, prefix: str = "") -> ParallelCorpus:
-    """Without training rows that give away, target for source, what another direction is measured on."""
-    measured = {
-        (target, source)
-        for other, corpus in corpora.items()
-        if other != name
-        for split in (corpus.dev, corpus.test)
-        for source, target in zip(_bare(other, split.sources, prefix), split.targets, strict=True)
-    }
-    corpus = corpora[name]
-    train = corpus.train
-    pairs = zip(_bare(name, train.sources, prefix), train.targets, strict=True)
-    rows = [row for row, pair in enumerate(pairs) if pair not in measured]
-    lost = len(train) - len(rows)
-    if not lost:
-        return corpus
-    if not rows:
-        raise DataError(
-            f"every training row of {name} is a row of another direction's dev or test, reversed",
-            "give the directions dev and test files of their own",
-        )
-    watcher.say(f"rows of {name}: {lost:,} dropped: {REVERSED}")
-    kept = train.take(rows)
-    split = corpus.card.splits["train"].but(rows=len(kept), labelled=int(kept.targeted.sum()))
-    dropped = {**corpus.card.dropped, REVERSED: lost}
-    card = corpus.card.but(dropped=dropped, splits={**corpus.card.splits, "train": split})
-    return replace(corpus, train=kept, card=card)
-
-
-def _bare(name: str, sources: Iterable[str], prefix: str) -> list[str]:
-    """Without the tag, and what every source begins with."""
-    return [source.removeprefix(prefix_of(target_language(name)) + prefix) for source in sources]
-
-
-def concatenate(directions: Sequence[Direction]) -> ParallelCorpus:
-    """All rows, direction after direction; those of train as often as `repeat` says."""
-    train = _joined([one.corpus.train for one in directions for _ in range(one.repeat)])
-    dev, test = (_joined([one.corpus.splits[split] for one in directions]) for split in ("dev", "test"))
-    found = ParallelCorpus(train, dev, test, directions_card(directions))
-    rows = {split: found.card.splits[split].but(rows=len(part)) for split, part in found.splits.items()}
-    rows["train"] = rows["train"].but(labelled=int(train.targeted.sum()))
-    return replace(found, card=found.card.but(splits=rows))
-
-
-def _joined(parts: Sequence[Parallel]) -> Parallel:
-    return Parallel(
-        [source for part in parts for source in part.sources],
-        [target for part in parts for target in part.targets],
-        np.concatenate([part.uids for part in parts]),
-    )
-
-
-def directions_card(directions: Sequence[Direction]) -> DataCard:
-    cards = {one.name: one.corpus.card for one in directions}
-    splits = {
-        split: SplitCard(
-            source="; ".join(f"{name}: {card.splits[split].source}" for name, card in cards.items()),
-            rows=sum(card.splits[split].rows for card in cards.values()),
-            labelled=sum(card.splits[split].labelled for card in cards.values()),
-        )
-        for split in ("train", "dev", "test")
-    }
-    repeats = [
-        f"{one.name}: training rows are seen {one.repeat} times an epoch" for one in directions if one.repeat > 1
-    ]
-    return DataCard(
-        source="; ".join(f"{name}: {card.source}" for name, card in cards.items()),
-        columns={f"{role} of {name}": column for name, card in cards.items() for role, column in card.columns.items()},
-        read=sum(card.read for card in cards.values()),
-        dropped=dict(sum((Counter(card.dropped) for card in cards.values()), Counter[str]())),
-        duplicates=sum(card.duplicates for card in cards.values()),
-        splits=splits,
-        notes=[*(f"{name}: {note}" for name, card in cards.items() for note in card.notes), *repeats],
-    )
 
 
 def check_switch(

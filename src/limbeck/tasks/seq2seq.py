@@ -24,6 +24,7 @@ from limbeck.core.task import SEQ2SEQ_KINDS, Kind, TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import Want
 from limbeck.data.direction_settings import DirectionSettings, check_directions, prefix_of, tag_of
+from limbeck.data.directions import concatenate
 from limbeck.data.parallel import Parallel, ParallelCorpus, read_parallel, read_tested
 from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.rows import Dataset
@@ -57,7 +58,6 @@ from limbeck.tasks.directions import (
     Direction,
     check_switch,
     check_tag,
-    concatenate,
     open_directions,
 )
 from limbeck.tasks.generated import with_generated
@@ -341,7 +341,8 @@ class Translation(Task):
 
     def _several(self, watcher: Watcher) -> Seq2SeqSetup:
         directions = tuple(open_directions(self.knobs, self.load, watcher))
-        first, corpus = directions[0].teacher, concatenate(directions)
+        first = directions[0].teacher
+        corpus = concatenate({one.name: one.corpus for one in directions}, {one.name: one.repeat for one in directions})
         each = {
             f"teacher of {one.name}": f"{fingerprint(one.teacher.network)} {generation_fingerprint(one.teacher)}"
             for one in directions
