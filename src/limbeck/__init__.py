@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from limbeck.recipes.run import CacheRun, Run, TrainRun
     from limbeck.report import Report
     from limbeck.students.families import register
-    from limbeck.students.shrink import Shrink
+    from limbeck.students.shrink import Shrink, shrink
 
 __version__ = "0.1.0"
 
@@ -87,6 +87,7 @@ _HOMES = {
     "distill": "recipes.distill",
     "fit": "recipes.fit",
     "register": "students.families",
+    "shrink": "students.shrink",
 }
 __all__ = [
     "CKA",
@@ -122,6 +123,7 @@ __all__ = [
     "distill",
     "fit",
     "register",
+    "shrink",
 ]
 
 

@@ -23,7 +23,7 @@ from limbeck.recipes.job import ASKING
 from limbeck.recipes.phases import Phase
 from limbeck.recipes.prepare import Material
 from limbeck.recipes.unteachable import Unteachable
-from limbeck.students.open import shape_of
+from limbeck.students.sizes import shape_of
 from limbeck.teachers.cache import KEEPABLE, Cache, estimate
 from limbeck.teachers.live import LiveTeacher
 

@@ -14,7 +14,7 @@ from limbeck.core.files import write_text
 from limbeck.core.progress import Watcher
 from limbeck.data.augment import AugmentSettings, augment, unlabelled
 from limbeck.data.corpus import Corpus, Examples
-from limbeck.students.open import open_language_model
+from limbeck.students.load import load
 
 if TYPE_CHECKING:
     from limbeck.data.tinybert import MaskedWords
@@ -50,7 +50,7 @@ def _masker(settings: AugmentSettings, material: Material) -> MaskedWords | None
         return None
     if not settings.model:
         return words_from(material.teacher.network, material.teacher.tokenizer)
-    network, tokenizer = open_language_model(settings.model, "mask-fill")
+    network, tokenizer = load(settings.model, "mask-fill")
     if not tokenizer.mask_token:
         raise KnobError(f"{settings.model} has no mask token", "give --augment.model a masked language model")
     return words_from(network, tokenizer)

@@ -18,9 +18,10 @@ from limbeck.recipes.kept import about_run, fill
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import CacheRun
 from limbeck.recipes.words import Words, ask_words, check_length, language_kind, mask_fingerprint, text_fingerprint
+from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.students.folder import find_folder
-from limbeck.students.open import fingerprint, open_language_model, tokenizer_fingerprint
-from limbeck.students.vocabulary import own_words
+from limbeck.students.load import load
+from limbeck.students.vocabulary import vocab_size_of
 from limbeck.teachers.about import Info
 from limbeck.teachers.codec import SampledCodec, TopCodec
 from limbeck.teachers.keep import kept_of
@@ -61,10 +62,10 @@ def cache(run: CacheRun, *, data: object = None, teacher: Model | None = None, w
     kind = language_kind(run.data.task, _architecture(run, teacher))
     run = run.but(data=run.data.but(task=kind))
     watcher.say(f"opening the teacher {run.teacher or type(teacher.network).__name__}")  # type: ignore[union-attr]
-    taught = teacher or Model(*open_language_model(run.teacher, kind, trust_remote_code=run.trust_remote_code))
+    taught = teacher or Model(*load(run.teacher, kind, trust_remote_code=run.trust_remote_code))
     corpus = load_language(run.data, run.blocks, kind, taught.tokenizer, data, watcher)
     check_length(corpus, taught.network)
-    vocabulary = own_words(taught.network, taught.tokenizer, "teacher")
+    vocabulary = vocab_size_of(taught.network, taught.tokenizer, "teacher")
     words = ask_words(kind, corpus, taught.tokenizer, run.mask, vocabulary)
     prints = {
         "teacher": fingerprint(taught.network),

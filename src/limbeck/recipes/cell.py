@@ -28,7 +28,8 @@ from limbeck.measure.fidelity import fidelity
 from limbeck.measure.predict import collect, predict
 from limbeck.measure.quality import quality
 from limbeck.recipes.phases import Phase, Plan
-from limbeck.students.open import name_outputs, quiet
+from limbeck.students.load import name_outputs
+from limbeck.students.reading import quiet
 from limbeck.training.bridges import add_bridges, drop_bridges
 from limbeck.training.switching import switching
 from limbeck.training.trainer import Distiller, Watch

@@ -25,7 +25,7 @@ from limbeck.recipes.run import CUSTOM, Run
 from limbeck.recipes.student import Student, set_up
 from limbeck.recipes.tell import Findings, settle, tell
 from limbeck.recipes.translation import distill_pairs
-from limbeck.students.saved import open_saved
+from limbeck.students.load import load_saved
 from limbeck.students.shrink import Shrink
 
 
@@ -86,7 +86,7 @@ def _distill(
     findings = Findings(student.ready, asked.test, teacher_home, outcomes, folder, command)
     record = tell(findings, watcher, MEASURING)
     record = record.but(notes=[student.start.origin, *asked.notes, *record.notes])
-    result = finish(record, outcomes, folder, open_saved)
+    result = finish(record, outcomes, folder, load_saved)
     watcher.at(MEASURING, 1.0)
     return result
 

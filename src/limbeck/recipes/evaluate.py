@@ -33,9 +33,10 @@ from limbeck.recipes.prepare import Model
 from limbeck.recipes.tell import describe, measure_speed, now
 from limbeck.recipes.word_exam import Remembered, TokenExam
 from limbeck.recipes.words import ask_words, check_length
-from limbeck.students.open import fingerprint, open_classifier, open_language_model, shape_of, tokenizers_equal
-from limbeck.students.saved import kind_of, kind_saved, open_saved
-from limbeck.students.vocabulary import own_words, shared_words
+from limbeck.students.fingerprint import fingerprint, tokenizers_equal
+from limbeck.students.load import kind_of, kind_saved, load, load_saved
+from limbeck.students.sizes import shape_of
+from limbeck.students.vocabulary import common_vocab, vocab_size_of
 from limbeck.teachers.ct2_folder import facts_of
 from limbeck.teachers.live import LiveTeacher
 
@@ -60,9 +61,7 @@ def evaluate(
         record = _evaluate_places(model, teacher, settings, windows, kind, data, trust_remote_code, watcher)
         return record.but(command=command)
     asked = [
-        Model(*open_classifier(where, trust_remote_code=trust_remote_code), where=where)
-        for where in (model, teacher)
-        if where
+        Model(*load(where, "", trust_remote_code=trust_remote_code), where=where) for where in (model, teacher) if where
     ]
     corpus = load_single(settings, asked[0].labels, kind_of(asked[0].network), data, watcher)
     order = _order_of(asked[1], asked[0], corpus.task, settings) if teacher else []
@@ -202,7 +201,7 @@ def _sized(where: str, trust_remote_code: bool) -> Arm:
         facts_of(where)  # or refuses: without them it may write something else
         title = f"{name}, in CTranslate2"
         return Arm(name=where, title=title, role="model", runs=[], size=converted_size(where))
-    network, _ = open_saved(where, trust_remote_code=trust_remote_code)
+    network, _ = load_saved(where, trust_remote_code=trust_remote_code)
     return Arm(
         name=where,
         title=f"{name}, {describe(network)}",
@@ -228,14 +227,14 @@ def evaluate_words(
     watcher = watcher or Silent()
     kind: LanguageKind = settings.task  # type: ignore[assignment]
     asked = [
-        Model(*open_language_model(where, kind, trust_remote_code=trust_remote_code), where=where)
+        Model(*load(where, kind, trust_remote_code=trust_remote_code), where=where)
         for where in (model, teacher)
         if where
     ]
     one = asked[0]
-    vocabulary, reader = own_words(one.network, one.tokenizer), one.tokenizer
+    vocabulary, reader = vocab_size_of(one.network, one.tokenizer), one.tokenizer
     if teacher:
-        shared = shared_words(asked[1].network, one.network, asked[1].tokenizer, one.tokenizer)
+        shared = common_vocab(asked[1].network, one.network, asked[1].tokenizer, one.tokenizer)
         vocabulary, reader = shared.size, shared.tokenizer
     # Nothing is cut off: the same text stands for all three splits, and one of them is measured on.
     whole = settings.but(dev=settings.dev or settings.train, test=settings.test or settings.train)

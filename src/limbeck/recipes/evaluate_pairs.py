@@ -21,9 +21,10 @@ from limbeck.recipes.tell import describe
 from limbeck.students.fingerprint import fingerprint
 from limbeck.students.folder import find_folder
 from limbeck.students.languages import languages_said
-from limbeck.students.open_translator import decoder_start, open_translator
+from limbeck.students.load import load
+from limbeck.students.seq2seq import decoder_start
 from limbeck.students.sizes import shape_of
-from limbeck.students.vocabulary import own_words
+from limbeck.students.vocabulary import vocab_size_of
 from limbeck.teachers.ct2 import Converted
 from limbeck.teachers.translate_settings import TranslateSettings
 
@@ -92,10 +93,10 @@ def _measured(
         title = f"{Path(where).name}, in CTranslate2"
         arm = Arm(name=role, title=title, role=role, runs=[_result(said)], size=converted_size(where))
         return arm, texts, ""
-    network, tokenizer = open_translator(where, trust_remote_code=trust_remote_code)
+    network, tokenizer = load(where, "translate", trust_remote_code=trust_remote_code)
     for line in languages_said(tokenizer):
         watcher.say(f"{where}: {line}")
-    words = own_words(network, tokenizer)
+    words = vocab_size_of(network, tokenizer)
     exam = _exam(corpus, tokenizer, decoder_start(network), words, translate, settings.max_length)
     said, texts = exam.beside(written.get("teacher", [])).taken(network, teaches=role == "teacher")
     folder = find_folder(where)

@@ -39,9 +39,11 @@ from limbeck.recipes.word_exam import TokenExam
 from limbeck.recipes.words import ask_words, check_length, mask_fingerprint, sample_of, text_fingerprint
 from limbeck.recipes.written import gold_targets
 from limbeck.report import Report
-from limbeck.students.open import fingerprint, open_language_model, shape_of, tokenizer_fingerprint
-from limbeck.students.open_translator import decoder_start, new_translator, open_translator
-from limbeck.students.vocabulary import own_words, rows_of
+from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
+from limbeck.students.load import load, load_saved
+from limbeck.students.seq2seq import decoder_start, new_seq2seq
+from limbeck.students.sizes import shape_of
+from limbeck.students.vocabulary import rows_of, vocab_size_of
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.training.trainer import check_loggers
 
@@ -155,10 +157,10 @@ def _words_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
     pairs = run.blocks.pairs
 
     def opened() -> tuple[PreTrainedModel, Any]:
-        return open_language_model(run.model, kind, fresh=True, pairs=pairs, trust_remote_code=run.trust_remote_code)
+        return load(run.model, kind, new_head=True, next_sentence=pairs, trust_remote_code=run.trust_remote_code)
 
     network, tokenizer = opened()
-    own_words(network, tokenizer)  # or refuses; rows that pad are trained too, so that they become improbable
+    vocab_size_of(network, tokenizer)  # or refuses; rows that pad are trained too, so that they become improbable
     corpus = load_language(run.data, run.blocks, kind, tokenizer, data, watcher)
     check_length(corpus, network)
     words = ask_words(kind, corpus, tokenizer, run.mask.settled(), rows_of(network))
@@ -182,7 +184,7 @@ def _words_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
     }
 
     def reopen(place: Path) -> tuple[PreTrainedModel, Any]:
-        return open_language_model(place, kind, pairs=pairs)
+        return load(place, kind, next_sentence=pairs)
 
     texts = sample_of(corpus.test, tokenizer)
     return Job(run, cell, network, corpus.card, prints, reopen, texts, corpus.length)
@@ -201,10 +203,10 @@ def _pairs_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
 
     def build() -> PreTrainedModel:
         if run.model:
-            return open_translator(run.model, trust_remote_code=run.trust_remote_code)[0]
-        return new_translator(run.new, tokenizer)
+            return load(run.model, "translate", trust_remote_code=run.trust_remote_code)[0]
+        return new_seq2seq(run.new, tokenizer)
 
-    task = TaskInfo(kind="translate", vocab_size=own_words(network, tokenizer))
+    task = TaskInfo(kind="translate", vocab_size=vocab_size_of(network, tokenizer))
     run = run.but(train=run.train.at_width(shape_of(network).hidden, task))
     start, longest = decoder_start(network), run.data.max_length
     rows, targets, note = gold_targets(corpus.train)
@@ -226,7 +228,7 @@ def _pairs_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
     prints = {"tokenizer": tokenizer_fingerprint(tokenizer), "data": pairs_fingerprint(corpus)}
     texts = [(source, "") for source in corpus.test.sources]
     card = corpus.card.but(truncated=train.truncated)
-    return Job(run, cell, network, card, prints, open_translator, texts, longest)
+    return Job(run, cell, network, card, prints, load_saved, texts, longest)
 
 
 def patient(run: TrainRun) -> TrainRun:

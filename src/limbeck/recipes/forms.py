@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,8 @@ from limbeck.data.settings import DataSettings
 from limbeck.recipes.cell import TaughtExam, TextExam
 from limbeck.recipes.place_exam import PlaceExam
 from limbeck.recipes.run import Run, TrainRun
-from limbeck.students.open import open_classifier, open_encoder
-from limbeck.students.open_places import open_reader, open_tagger
-from limbeck.students.saved import kind_of
+from limbeck.students.load import kind_of
+from limbeck.students.load import load as load_model
 
 SPLITS = ("train", "dev", "test")
 Opened = tuple[PreTrainedModel, Any]  # a network and its tokenizer
@@ -84,10 +82,10 @@ class Texts(Form):
     """A label for each text."""
 
     def opened(self, where: str | Path, trust_remote_code: bool = False) -> Opened:
-        return open_classifier(where, trust_remote_code=trust_remote_code)
+        return load_model(where, "", trust_remote_code=trust_remote_code)
 
     def headed(self, where: str | Path, task: TaskInfo, trust_remote_code: bool = False) -> Opened:
-        return open_encoder(where, task, trust_remote_code)
+        return load_model(where, task.kind, task, new_head=True, trust_remote_code=trust_remote_code)
 
     def read(
         self, run: Run | TrainRun, data: object, watcher: Watcher, taught: PreTrainedModel | None = None
@@ -109,12 +107,10 @@ class Places(Form):
         self.kind = kind
 
     def opened(self, where: str | Path, trust_remote_code: bool = False) -> Opened:
-        opener = open_tagger if self.kind == "tag" else open_reader
-        return opener(where, trust_remote_code=trust_remote_code)
+        return load_model(where, self.kind, trust_remote_code=trust_remote_code)
 
     def headed(self, where: str | Path, task: TaskInfo, trust_remote_code: bool = False) -> Opened:
-        opener = partial(open_tagger, task=task) if self.kind == "tag" else open_reader
-        return opener(where, fresh=True, trust_remote_code=trust_remote_code)
+        return load_model(where, self.kind, task, new_head=True, trust_remote_code=trust_remote_code)
 
     def read(self, run: Run | TrainRun, data: object, watcher: Watcher, taught: PreTrainedModel | None = None) -> Found:
         known = labels_of(taught) if taught is not None and self.kind == "tag" else ()

@@ -13,7 +13,7 @@ from limbeck.core.errors import KnobError
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run
 from limbeck.students.shrink import Shrink
-from limbeck.students.sizes import fitting
+from limbeck.students.sizes import clip_max_length
 
 R = TypeVar("R", bound=Run)
 AnyModel: TypeAlias = str | Path | PreTrainedModel | Model
@@ -66,4 +66,4 @@ def _model(model: Any, tokenizer: Any) -> tuple[Model | None, str]:
         raise KnobError(
             f"the {type(found.network).__name__} came without its tokenizer", "give it too, as in tokenizer=tokenizer"
         )
-    return replace(found, tokenizer=fitting(found.tokenizer, found.network)), ""
+    return replace(found, tokenizer=clip_max_length(found.tokenizer, found.network)), ""

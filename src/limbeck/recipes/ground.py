@@ -25,9 +25,10 @@ from limbeck.recipes.several import Guided, mixed, open_directions
 from limbeck.recipes.written import translated
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.students.languages import languages_said
-from limbeck.students.open_translator import new_translator, open_translator
+from limbeck.students.load import load
+from limbeck.students.seq2seq import new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
-from limbeck.students.vocabulary import own_words
+from limbeck.students.vocabulary import vocab_size_of
 from limbeck.teachers.black_box import Command, Endpoint
 from limbeck.teachers.ct2 import import_engine
 from limbeck.teachers.translate_settings import TranslateSettings
@@ -70,7 +71,7 @@ class Ground:
     @property
     def task(self) -> TaskInfo:
         owner = self.teacher or self.begin
-        words = own_words(owner.network, owner.tokenizer)  # type: ignore[union-attr]
+        words = vocab_size_of(owner.network, owner.tokenizer)  # type: ignore[union-attr]
         return TaskInfo(kind="translate", vocab_size=words, metric=self.metric)
 
     @property
@@ -102,7 +103,7 @@ def gather_pairs(run: Run, watcher: Watcher, *, data: object = None, teacher: Mo
         )
     if run.teacher:
         watcher.say(f"opening the teacher {run.teacher}")
-        teacher = Model(*open_translator(run.teacher, trust_remote_code=run.trust_remote_code), where=run.teacher)
+        teacher = Model(*load(run.teacher, "translate", trust_remote_code=run.trust_remote_code), where=run.teacher)
         for line in languages_said(teacher.tokenizer):
             watcher.say(line)
     corpus = read_parallel(run.data, run.parallel, data, watcher)
@@ -190,7 +191,7 @@ def begun(
     if len(pieces) < settings.vocabulary:
         notes.append(f"The text gives {len(pieces):,} pieces of words, not {settings.vocabulary:,}.")
     with torch.random.fork_rng(devices=[]):  # its weights are drawn anew for every seed
-        return Model(new_translator(settings, pieces), pieces), notes
+        return Model(new_seq2seq(settings, pieces), pieces), notes
 
 
 def writing_fingerprint(teacher: Model) -> str:

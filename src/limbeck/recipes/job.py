@@ -20,12 +20,13 @@ from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes.cell import Cell, Exam, Outcome
 from limbeck.recipes.finetune import without_teacher
 from limbeck.recipes.folder import RECORD_FILE, put
-from limbeck.recipes.phases import Plan, is_family, single
+from limbeck.recipes.phases import Plan, single
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run
 from limbeck.report import Report
-from limbeck.students.shrink import Shrink, again
-from limbeck.students.sizes import sizes_of
+from limbeck.students.families import is_family
+from limbeck.students.inherit import reinit
+from limbeck.students.shrink import Shrink
 
 ASKING, MEASURING = "teacher's answers", "measuring"
 
@@ -74,9 +75,8 @@ def start_whole(shape: Shrink, given: Model, reopen: Callable[[], PreTrainedMode
 
 
 def start_shrunk(shape: Shrink, teacher: Model, pairs: bool = False) -> Start:
-    shape = shape.sized(sizes_of(teacher.network.config))
     network, inheritance = shape.build(teacher.network, teacher.tokenizer, pairs)
-    return Start(network, inheritance.sentence(), partial(again, network, inheritance.fresh))
+    return Start(network, inheritance.sentence(), partial(reinit, network, inheritance.fresh))
 
 
 def answers_place(run: Run) -> Path:

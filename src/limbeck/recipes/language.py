@@ -45,8 +45,10 @@ from limbeck.recipes.tell import settle
 from limbeck.recipes.tell_words import WordFindings, tell_words
 from limbeck.recipes.word_exam import Remembered, TokenExam
 from limbeck.recipes.words import Words, ask_words, check_length, mask_fingerprint, text_fingerprint
-from limbeck.students.open import fingerprint, knows_pairs, open_language_model, shape_of, tokenizer_fingerprint
-from limbeck.students.vocabulary import own_words, shared_words
+from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
+from limbeck.students.load import has_next_sentence_head, load
+from limbeck.students.sizes import shape_of
+from limbeck.students.vocabulary import common_vocab, vocab_size_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.teachers.store import Store, StoreTeacher, open_store
@@ -107,7 +109,7 @@ def distill_words(
         command,
     )
     record = tell_words(found, watcher, MEASURING)
-    result = finish(record, outcomes, folder, lambda place: open_language_model(place, _kind(run)))
+    result = finish(record, outcomes, folder, lambda place: load(place, _kind(run)))
     watcher.at(MEASURING, 1.0)
     return result
 
@@ -129,16 +131,16 @@ def _prepare(run: Run, data: object, taught: Model | None, started: Model | None
             "name one with --teacher; or its answers with --cache, and a student to start from with --student-from",
         )
     start = _start(run, teacher, given)
-    if run.blocks.pairs and not knows_pairs(start.network):
+    if run.blocks.pairs and not has_next_sentence_head(start.network):
         raise KnobError(
             f"a {type(start.network).__name__} knows no sentence pairs",
             "leave out --blocks.pairs, or set --student.family same",
         )
     tokenizer = (given or teacher).tokenizer  # type: ignore[union-attr]
-    vocabulary, reader = own_words(start.network, tokenizer, "student"), tokenizer
+    vocabulary, reader = vocab_size_of(start.network, tokenizer, "student"), tokenizer
     notes = [start.origin]
     if teacher is not None:
-        shared = shared_words(teacher.network, start.network, teacher.tokenizer, tokenizer)
+        shared = common_vocab(teacher.network, start.network, teacher.tokenizer, tokenizer)
         vocabulary, reader, notes = shared.size, shared.tokenizer, [*notes, *filter(None, [shared.note])]
     corpus = load_language(run.data, run.blocks, _kind(run), reader, data, watcher)
     check_length(corpus, start.network, *([teacher.network] if teacher else []))
@@ -169,9 +171,8 @@ def _opened(where: str, run: Run, watcher: Watcher, fresh: bool) -> Model | None
 
 
 def _open(where: str, run: Run, fresh: bool) -> tuple[PreTrainedModel, Any]:
-    return open_language_model(
-        where, _kind(run), fresh=fresh, pairs=run.blocks.pairs, trust_remote_code=run.trust_remote_code
-    )
+    pairs, trusted = run.blocks.pairs, run.trust_remote_code
+    return load(where, _kind(run), new_head=fresh, next_sentence=pairs, trust_remote_code=trusted)
 
 
 def _start(run: Run, teacher: Model | None, given: Model | None) -> Start:

@@ -13,10 +13,10 @@ from limbeck.core.want import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, Request, Wa
 from limbeck.functional.layermap import layer_pairs
 from limbeck.recipes.recipe import Stage, Table, from_table
 from limbeck.recipes.run import Run
+from limbeck.students.families import has_layers, is_family
 from limbeck.training.schedule import Schedule
 
 MAIN = "main"
-BILSTM = "limbeck-bilstm"  # the architecture in its config
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,6 @@ def plan(run: Run, objective: Objective, student: Shape, teacher: Shape) -> Plan
     return Plan(checked, needed)
 
 
-def is_family(architecture: str, family: str) -> bool:
-    return architecture == (BILSTM if family == "bilstm" else family)
-
-
 def _check_family(family: str, student: Shape) -> None:
     """A model to start from may be another than the knobs, or a recipe's defaults, say."""
     if family not in ("auto", "same") and not is_family(student.architecture, family):
@@ -108,13 +104,13 @@ def _check_family(family: str, student: Shape) -> None:
 
 
 def _check_layers(phases: Sequence[Phase], student: Shape) -> None:
-    """An LSTM has neither layers to compare nor heads."""
+    """Not every model has layers and heads to compare with a teacher's."""
     for phase in phases:
         wanted = wants(phase.objective) & (Want.HIDDEN | Want.POOLED | ATTENTION_PARTS)
-        if wanted and student.architecture == BILSTM:
+        if wanted and not (student.layers and has_layers(student.architecture)):
             raise MismatchError(
-                f"the objective looks at {wanted} of both models, which a bilstm does not have",
-                "use --recipe bilstm, hinton or logits with it, or give the student layers: --student.family same",
+                f"the objective compares {wanted} of both models, which a {student.architecture} does not have",
+                "use --recipe hinton or logits with it, or give the student layers: --student.family same",
             )
 
 

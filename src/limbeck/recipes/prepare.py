@@ -28,8 +28,9 @@ from limbeck.recipes.cell import TaughtExam, TextExam
 from limbeck.recipes.forms import SPLITS, Form, Matter, form_of, labels_of
 from limbeck.recipes.recipe import Table, find, from_table
 from limbeck.recipes.run import CUSTOM, Run, TrainRun, complete
-from limbeck.students.open import fingerprint, tokenizer_fingerprint, tokenizers_equal
-from limbeck.students.saved import kind_of, kind_saved
+from limbeck.students.families import SAME, find_family
+from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
+from limbeck.students.load import kind_of, kind_saved
 from limbeck.training.trainer import check_loggers
 
 
@@ -232,8 +233,12 @@ def _check(objective: Objective, material: Material, student: Model | None, run:
     every = [objective, *(from_table(stage.objective) for stage in run.stages.values())]
     for part in (part for towards in every for part in misfits(towards, task)):
         raise MismatchError(f"{part} does not serve {task}", part.remedy)
-    if task.in_windows and run.student.family == "bilstm":
-        raise KnobError("a bilstm answers about whole texts only", "set --student.family same")
+    family = find_family(run.student.settled(SAME).family)
+    if family.serves and task.kind not in family.serves:
+        raise KnobError(
+            f"a student of family '{family.name}' is for --task {', '.join(family.serves)}, not {task.kind}",
+            "set --student.family same",
+        )
     needed = reduce(or_, map(wants, every))
     if student is not None:
         outputs = student.network.config.num_labels, teacher.network.config.num_labels

@@ -21,7 +21,8 @@ from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run
 from limbeck.students.fingerprint import tokenizers_equal
 from limbeck.students.languages import languages_said
-from limbeck.students.open_translator import decoder_start, open_translator
+from limbeck.students.load import load
+from limbeck.students.seq2seq import decoder_start
 
 REVERSED = "reversed in dev or test of another direction"
 
@@ -42,7 +43,7 @@ def open_directions(run: Run, watcher: Watcher) -> list[Guided]:
     models: dict[str, Model] = {}
     for name, direction in run.directions.items():
         watcher.say(f"opening the teacher of {name}, {direction.teacher}")
-        opened = open_translator(direction.teacher, trust_remote_code=run.trust_remote_code)
+        opened = load(direction.teacher, "translate", trust_remote_code=run.trust_remote_code)
         models[name] = Model(*opened, where=direction.teacher)
         for line in languages_said(models[name].tokenizer):
             watcher.say(line)

@@ -17,8 +17,7 @@ from limbeck.recipes.phases import Plan, plan
 from limbeck.recipes.prepare import Prepared
 from limbeck.recipes.recipe import to_table
 from limbeck.recipes.run import Run
-from limbeck.students.open import shape_of
-from limbeck.students.sizes import sizes_of
+from limbeck.students.sizes import shape_of
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,6 @@ def _start(ready: Prepared) -> Start:
     if not given.where:
         start = start_shrunk(shape, given, pairs)
         return replace(start, origin=f"Of the given model: {start.origin}")
-    shape = shape.sized(sizes_of(given.network.config))
 
     def shrunk() -> PreTrainedModel:
         return shape.build(reopened()[0], given.tokenizer, pairs)[0]

@@ -10,7 +10,8 @@ from limbeck.recipes.ground import begun
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import TrainRun
 from limbeck.recipes.several import check_tag
-from limbeck.students.open_translator import new_translator, open_translator
+from limbeck.students.load import load
+from limbeck.students.seq2seq import new_seq2seq
 
 
 def tagged(run: TrainRun) -> ParallelSettings:
@@ -24,12 +25,12 @@ def beginning(run: TrainRun, corpus: ParallelCorpus) -> tuple[Model, list[str]]:
     if not run.model and not run.vocabulary_from:
         return begun(run.new, corpus, tags=[tag_of(language) for language in _languages(run)], prefix=_prefix(run))
     where = run.model or run.vocabulary_from
-    network, tokenizer = open_translator(where, trust_remote_code=run.trust_remote_code)
+    network, tokenizer = load(where, "translate", trust_remote_code=run.trust_remote_code)
     for language in _languages(run):
         check_tag(tokenizer, language, where)
     if run.vocabulary_from:
         tokenizer.model_max_length = run.new.positions
-        network = new_translator(run.new, tokenizer)
+        network = new_seq2seq(run.new, tokenizer)
     return Model(network, tokenizer), []
 
 

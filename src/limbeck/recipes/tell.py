@@ -26,8 +26,9 @@ from limbeck.recipes.cell import Answers, Outcome
 from limbeck.recipes.prepare import Model, Prepared
 from limbeck.recipes.recipe import RECIPES
 from limbeck.report.units import layers
-from limbeck.students.open import quiet, shape_of
-from limbeck.students.saved import open_saved
+from limbeck.students.load import load_saved
+from limbeck.students.reading import quiet
+from limbeck.students.sizes import shape_of
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def _teacher_arm(found: Findings, speed: Speed | None) -> Arm:
 
 def _student_arm(found: Findings, name: str, speed: Speed | None) -> Arm:
     ready, outcomes = found.ready, found.outcomes[name]
-    network, _ = open_saved(outcomes[0].model)
+    network, _ = load_saved(outcomes[0].model)
     distilled = name == "distilled"
     return Arm(
         name=name,

@@ -22,7 +22,7 @@ from limbeck.recipes.ground import Ground
 from limbeck.recipes.prepare import Material
 from limbeck.recipes.run import Run
 from limbeck.recipes.tell import citations, label_notes, now, speeds_of
-from limbeck.students.open import shape_of
+from limbeck.students.sizes import shape_of
 
 TOGETHER = 0.95  # how sure all intervals are at once
 TIMED_ONCE = "Models of one shape were timed once."

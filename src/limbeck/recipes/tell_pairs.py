@@ -18,7 +18,7 @@ from limbeck.recipes.sequence_exam import SequenceExam
 from limbeck.recipes.tell import speeds_of
 from limbeck.recipes.tell_compare import Contest
 from limbeck.recipes.tell_directions import with_directions
-from limbeck.students.open_translator import open_translator
+from limbeck.students.load import load
 from limbeck.students.sizes import shape_of
 from limbeck.teachers.ct2 import Converted, convert
 
@@ -61,7 +61,7 @@ def _samples(contest: Contest, exam: SequenceExam) -> list[Sample]:
     if exam.taught:
         written["teacher"] = [exam.taught[row] for row in rows]
     for lane in contest.done:
-        model, tokenizer = open_translator(contest.outcomes[lane.name][0].model)
+        model, tokenizer = load(contest.outcomes[lane.name][0].model, "translate")
         translator = replace(exam, tokenizer=tokenizer).translator(model)
         width = contest.run.translate.test_beam
         written[lane.name] = [one[0].text for one in translator.translate(asked.sources, width)]
@@ -81,7 +81,7 @@ def _int8(
     """The best student in CTranslate2, measured where it will run; and what hindered its clock."""
     run, home = contest.run, contest.folder / INT8
     convert(outcome.model, home, "int8")
-    network, _ = open_translator(outcome.model)
+    network, _ = load(outcome.model, "translate")
     settings = run.translate
     translator = Converted(
         home,

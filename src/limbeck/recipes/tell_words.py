@@ -20,7 +20,8 @@ from limbeck.recipes.finetune import without_teacher
 from limbeck.recipes.run import Run
 from limbeck.recipes.tell import citations, describe, now, speeds_of
 from limbeck.recipes.words import Words, sample_of
-from limbeck.students.open import open_language_model, shape_of
+from limbeck.students.load import load
+from limbeck.students.sizes import shape_of
 from limbeck.teachers.about import Info
 
 
@@ -74,7 +75,7 @@ def tell_words(found: WordFindings, watcher: Watcher, stage: str) -> Record:
 
 def _arm(found: WordFindings, name: str, home: Path, speed: Speed | None) -> Arm:
     kind: LanguageKind = found.run.data.task  # type: ignore[assignment]
-    network, _ = open_language_model(home, kind)
+    network, _ = load(home, kind)
     shape = describe(network)
     if name == "teacher":
         assert found.teacher is not None

@@ -22,7 +22,7 @@ from limbeck.recipes.tell import settle
 from limbeck.recipes.tell_compare import Contest, tell_compare
 from limbeck.recipes.tell_pairs import with_translations
 from limbeck.recipes.writer import set_up_writer
-from limbeck.students.open_translator import open_translator
+from limbeck.students.load import load_saved
 
 DISTILLED, PLAIN = "distilled", "plain"
 
@@ -57,6 +57,6 @@ def distill_pairs(
     field = lanes({DISTILLED: writer}, called=lambda _: PLAIN)
     contest = Contest(run, [DISTILLED], 0.0, ground, field, outcomes, asked.test, home, [], folder, command)
     record = tell_compare(contest, watcher, MEASURING, asked.notes).but(kind="distill")
-    result = finish(with_translations(contest, record, watcher), outcomes, folder, open_translator)
+    result = finish(with_translations(contest, record, watcher), outcomes, folder, load_saved)
     watcher.at(MEASURING, 1.0)
     return result

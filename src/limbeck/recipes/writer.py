@@ -25,9 +25,10 @@ from limbeck.recipes.run import Run, complete
 from limbeck.recipes.sequence_exam import SequenceExam
 from limbeck.recipes.several import check_switch
 from limbeck.students.fingerprint import fingerprint, tokenizers_equal
-from limbeck.students.open_translator import decoder_start, new_translator, open_translator
+from limbeck.students.load import load
+from limbeck.students.seq2seq import decoder_start, new_seq2seq
 from limbeck.students.sizes import shape_of
-from limbeck.students.vocabulary import own_words, shared_words
+from limbeck.students.vocabulary import common_vocab, vocab_size_of
 
 GOLD = "gold"
 
@@ -125,7 +126,7 @@ def set_up_writer(run: Run, ground: Ground, student: Model | None = None) -> Wri
     """Everything about the student that can be refused is refused here."""
     run = complete(run, ground.task)
     if student is None and run.student_from:
-        student = Model(*open_translator(run.student_from, trust_remote_code=run.trust_remote_code), run.student_from)
+        student = Model(*load(run.student_from, "translate", trust_remote_code=run.trust_remote_code), run.student_from)
     start, tokenizer = _start(run, ground, student)
     _check(run, ground, start, tokenizer)
     shape = shape_of(start.network)
@@ -151,7 +152,7 @@ def set_up_writer(run: Run, ground: Ground, student: Model | None = None) -> Wri
 
 def _start(run: Run, ground: Ground, student: Model | None) -> tuple[Start, Any]:
     if student is not None:
-        reopened = partial(open_translator, student.where, trust_remote_code=run.trust_remote_code)
+        reopened = partial(load, student.where, "translate", trust_remote_code=run.trust_remote_code)
         return start_whole(run.student, student, lambda: reopened()[0]), student.tokenizer
     if ground.teacher is not None:
         return start_shrunk(run.student, ground.teacher), ground.teacher.tokenizer
@@ -159,14 +160,14 @@ def _start(run: Run, ground: Ground, student: Model | None) -> tuple[Start, Any]
     assert begin is not None
     origin = "The student starts from nothing but its vocabulary."
     with torch.random.fork_rng(devices=[]):  # only its shape is looked at
-        network = new_translator(run.new, begin.tokenizer)
-    return Start(network, origin, lambda: new_translator(run.new, begin.tokenizer)), begin.tokenizer
+        network = new_seq2seq(run.new, begin.tokenizer)
+    return Start(network, origin, lambda: new_seq2seq(run.new, begin.tokenizer)), begin.tokenizer
 
 
 def _vocabulary(ground: Ground, start: Start, tokenizer: Any) -> int:
     if ground.teacher is None or not tokenizers_equal(tokenizer, ground.teacher.tokenizer):
-        return own_words(start.network, tokenizer, "student")
-    return shared_words(ground.teacher.network, start.network, ground.teacher.tokenizer, tokenizer).size
+        return vocab_size_of(start.network, tokenizer, "student")
+    return common_vocab(ground.teacher.network, start.network, ground.teacher.tokenizer, tokenizer).size
 
 
 def _check(run: Run, ground: Ground, start: Start, tokenizer: Any) -> None:
