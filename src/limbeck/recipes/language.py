@@ -133,7 +133,7 @@ def _prepare(run: Run, data: object, taught: Model | None, started: Model | None
     start = _start(run, teacher, given)
     if run.blocks.pairs and not has_next_sentence_head(start.network):
         raise KnobError(
-            f"a {type(start.network).__name__} knows no sentence pairs",
+            f"a {type(start.network).__name__} has no next-sentence head",
             "leave out --blocks.pairs, or set --student.family same",
         )
     tokenizer = (given or teacher).tokenizer  # type: ignore[union-attr]

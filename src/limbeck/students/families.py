@@ -9,7 +9,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -33,40 +33,29 @@ def _known_already() -> None:
     """transformers has this architecture."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Family:
+    """A decorator for a function from a teacher, a Shrink, a tokenizer and whether texts come in pairs."""
+
     name: str
     help: str
-    build: Build
     knobs: tuple[str, ...] = ()  # of Shrink: those that only some families understand
     small: bool = False  # by other means than fewer layers: without a size it is as deep as the teacher
     layers: bool = True  # has hidden states and attention to compare with a teacher's
     serves: tuple[Kind, ...] = ()  # kinds of task; empty: all
-    architecture: str = ""  # model type of its config
+    architecture: str = ""  # model type of its config; empty: its name
     register: Callable[[], None] = _known_already  # makes the Auto classes of transformers know it
+    build: Build = field(init=False)
 
-
-_FAMILIES: dict[str, Family] = {}
-
-
-def family(
-    name: str,
-    help: str,
-    *,
-    knobs: tuple[str, ...] = (),
-    small: bool = False,
-    layers: bool = True,
-    serves: tuple[Kind, ...] = (),
-    architecture: str = "",
-    register: Callable[[], None] = _known_already,
-) -> Callable[[Build], Build]:
-    """Makes a family of a function from a teacher, a Shrink, a tokenizer and whether texts come in pairs."""
-
-    def enter(build: Build) -> Build:
-        _FAMILIES[name] = Family(name, help, build, knobs, small, layers, serves, architecture or name, register)
+    def __call__(self, build: Build) -> Build:
+        self.build = build
+        self.architecture = self.architecture or self.name
+        _FAMILIES[self.name] = self
         return build
 
-    return enter
+
+family = Family
+_FAMILIES: dict[str, Family] = {}
 
 
 @cache
