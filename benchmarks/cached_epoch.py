@@ -43,7 +43,8 @@ from limbeck.data.encode import Collator, Encoded, batches, encode
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.recipes.prepare import data_fingerprint
-from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
+from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
+from limbeck.students.load import load
 from limbeck.students.shrink import Shrink
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
@@ -83,7 +84,7 @@ class Bench:
 
     def __init__(self, folder: Path, corpus: Corpus, teacher: Teacher) -> None:
         self.folder, self.corpus, self.teacher = folder, corpus, teacher
-        self.student, tokenizer = open_classifier(folder / "student")
+        self.student, tokenizer = load(folder / "student", "")
         self.tokenizer: Any = tokenizer
         self.train = encode(corpus.train, tokenizer, MAX_LENGTH)
 
@@ -128,7 +129,7 @@ class Bench:
 def fill(corpus: Corpus, folder: Path) -> Cache:
     """A MiniLM with a fresh head answers every row and leaves a shrunk student beside its answers."""
     set_seed(SEED)
-    teacher, tokenizer = open_encoder(demo_model(), corpus.task)
+    teacher, tokenizer = load(demo_model(), corpus.task.kind, corpus.task, new_head=True)
     student, _ = Shrink(layers=LAYERS).build(teacher)
     student.save_pretrained(folder / "student")
     tokenizer.save_pretrained(folder / "student")

@@ -48,9 +48,10 @@ from limbeck.recipes.cache import cache
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import CacheRun
 from limbeck.recipes.words import Words, ask_words
-from limbeck.students.open import fingerprint, open_language_model
+from limbeck.students.fingerprint import fingerprint
+from limbeck.students.load import load
 from limbeck.students.shrink import Shrink
-from limbeck.students.vocabulary import own_words
+from limbeck.students.vocabulary import vocab_size_of
 from limbeck.teachers.store import StoreTeacher, open_store
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
@@ -93,10 +94,10 @@ class Bench:
 
     def __init__(self, folder: Path, blocks: int, teacher: Teacher) -> None:
         self.folder, self.teacher = folder, teacher
-        self.student, tokenizer = open_language_model(folder / "student", "mask-fill")
+        self.student, tokenizer = load(folder / "student", "mask-fill")
         self.tokenizer: Any = tokenizer
         corpus = load_language(source(folder, blocks), TEXT, "mask-fill", tokenizer)
-        vocabulary = own_words(self.student, tokenizer, "student")
+        vocabulary = vocab_size_of(self.student, tokenizer, "student")
         self.words: Words = ask_words("mask-fill", corpus, tokenizer, MASK, vocabulary)
 
     def trainer(self, kind: str, student: PreTrainedModel) -> Trainer:
@@ -153,7 +154,7 @@ def fill(folder: Path, blocks: int) -> dict[str, str]:
     lines = [json.dumps({"text": row["text"]}) + "\n" for row in reviews]
     (folder / "reviews.jsonl").write_text("".join(lines), encoding="utf-8")
     set_seed(SEED)
-    teacher, tokenizer = open_language_model(demo_model(), "mask-fill", fresh=True)
+    teacher, tokenizer = load(demo_model(), "mask-fill", new_head=True)
     student, _ = Shrink(layers=LAYERS).build(teacher)
     student.save_pretrained(folder / "student")
     tokenizer.save_pretrained(folder / "student")

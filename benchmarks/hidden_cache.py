@@ -38,7 +38,8 @@ from limbeck.data.corpus import Corpus
 from limbeck.data.demo import demo_model
 from limbeck.data.encode import Collator, Encoded, encode, to_batch
 from limbeck.recipes.prepare import data_fingerprint
-from limbeck.students.open import fingerprint, open_encoder, tokenizer_fingerprint
+from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
+from limbeck.students.load import load
 from limbeck.students.sizes import shape_of
 from limbeck.teachers.cache import Cache, estimate
 from limbeck.teachers.live import LiveTeacher
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace, folder: Path) -> Finding:
     settle(args.threads)
     set_seed(SEED)
     corpus = sentences(rows)
-    network, tokenizer = open_encoder(demo_model(), corpus.task)
+    network, tokenizer = load(demo_model(), corpus.task.kind, corpus.task, new_head=True)
     prints = {
         "teacher": fingerprint(network),
         "tokenizer": tokenizer_fingerprint(tokenizer),

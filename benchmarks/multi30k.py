@@ -24,7 +24,8 @@ from limbeck.recipes.sequence_exam import SequenceExam
 from limbeck.recipes.tell import now
 from limbeck.recipes.tell_compare import TIMED_ONCE
 from limbeck.recipes.tell_pairs import INT8
-from limbeck.students.open_translator import decoder_start, open_translator
+from limbeck.students.load import load
+from limbeck.students.seq2seq import decoder_start
 from limbeck.teachers.ct2 import Converted
 from limbeck.teachers.translate_settings import TranslateSettings
 from story import HOME, WORK, limbeck, publish
@@ -59,7 +60,7 @@ def on_other(record: Record, teacher: Path) -> Record:
     """Every model of the comparison on another test set, compared as there."""
     texts = DataSettings(train=str(DATA / f"{OTHER}.en.gz"), task="translate")
     corpus = read_tested(texts, ParallelSettings(target=str(DATA / f"{OTHER}.de.gz")))
-    network, tokenizer = open_translator(teacher)
+    network, tokenizer = load(teacher, "translate")
     start, settings = decoder_start(network), TranslateSettings(**record.knobs["translate"])
     exam = SequenceExam(record.task, tokenizer, start, corpus.dev, corpus.test, settings, texts.max_length)
     first, written = exam.taken(network, teaches=True)
@@ -82,7 +83,7 @@ def _taken(exam: SequenceExam, arm: Arm) -> BySeed:
     if arm.name == INT8:
         return {arm.runs[0].seed: exam.of_engine(Converted(PLACE / "compare" / INT8))[0]}
     homes = {run.seed: PLACE / "compare" / "arms" / f"{arm.name}-seed{run.seed}" / "model" for run in arm.runs}
-    return {seed: exam.test(open_translator(home)[0]) for seed, home in homes.items()}
+    return {seed: exam.test(load(home, "translate")[0]) for seed, home in homes.items()}
 
 
 def _with(arm: Arm, found: BySeed) -> Arm:

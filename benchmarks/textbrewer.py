@@ -42,7 +42,8 @@ from limbeck.data.demo import demo_model
 from limbeck.data.encode import Collator, Encoded, batches, encode
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.recipes.prepare import data_fingerprint
-from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
+from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
+from limbeck.students.load import load
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TeacherCacheSettings
@@ -73,7 +74,7 @@ def environment(folder: Path) -> Path:
 def prepare(folder: Path, corpus: Corpus) -> tuple[dict[str, str], Encoded]:
     """Teacher, student and rows as files that both sides read."""
     set_seed(SEED)
-    student, tokenizer = open_encoder(demo_model(), corpus.task)
+    student, tokenizer = load(demo_model(), corpus.task.kind, corpus.task, new_head=True)
     names = student.config.id2label, student.config.label2id
     config = BertConfig(id2label=names[0], label2id=names[1], problem_type=student.config.problem_type)
     teacher = BertForSequenceClassification(config)
@@ -101,8 +102,8 @@ def ours(job: dict[str, Any]) -> dict[str, Any]:
     """Limbeck's turn: the teacher answers every row once, to disk; then three epochs from there."""
     settle(job["threads"])
     folder, corpus = Path(job["folder"]), sentences(job["row_count"])
-    teacher, tokenizer = open_classifier(job["teacher"])
-    student, _ = open_classifier(job["student"])
+    teacher, tokenizer = load(job["teacher"], "")
+    student, _ = load(job["student"], "")
     train = encode(corpus.train, tokenizer, MAX_LENGTH)
     with tempfile.TemporaryDirectory(dir=folder) as cache_folder:
         start = time.perf_counter()

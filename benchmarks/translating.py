@@ -50,14 +50,15 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     settle(job["threads"])
     from sacrebleu import corpus_bleu
 
-    from limbeck.students.open_translator import open_translator
+    from limbeck.students.load import load
     from limbeck.teachers.ct2 import Converted
     from limbeck.teachers.translators import Generating
 
     folder, beam = Path(job["folder"]), job["beam"]
     sources, targets = texts(job["rows"])
     in_transformers = (folder / "model.safetensors").exists()
-    translator = Generating(*open_translator(folder)) if in_transformers else Converted(folder, threads=job["threads"])
+    opened = load(folder, "translate") if in_transformers else ()
+    translator = Generating(*opened) if opened else Converted(folder, threads=job["threads"])
     translator.translate(sources[:32], beam)
     start = time.perf_counter()
     written = [best[0].text for best in translator.translate(sources, beam)]

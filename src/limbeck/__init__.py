@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from limbeck.passes.magnitude import Magnitude
     from limbeck.report import Report
     from limbeck.students.families import register
-    from limbeck.students.shrink import Shrink
+    from limbeck.students.shrink import Shrink, shrink
     from limbeck.tasks.base import Model
 
 __version__ = "0.1.0"
@@ -94,6 +94,7 @@ _HOMES = {
     "distill": "jobs.distill",
     "train": "jobs.train",
     "register": "students.families",
+    "shrink": "students.shrink",
 }
 __all__ = [
     "CKA",
@@ -132,6 +133,7 @@ __all__ = [
     "distill",
     "evaluate",
     "register",
+    "shrink",
     "train",
 ]
 

@@ -141,13 +141,13 @@ def test_a_target_opposite_nothing(refused, data):
 def test_a_teacher_that_is_a_classifier(refused, teacher_folder):
     problem, remedy = refused(taught=("--teacher", teacher_folder))
     assert str(teacher_folder) in problem
-    assert "does not write a text from a text; use a model such as Marian" in remedy
+    assert "no sequence-to-sequence head; use a model such as Marian" in remedy
 
 
 def test_a_teacher_that_is_a_causal_model(refused, causal):
     problem, remedy = refused(taught=("--teacher", causal))
     assert str(causal) in problem
-    assert "does not write a text from a text" in remedy
+    assert "no sequence-to-sequence head" in remedy
 
 
 def test_a_classifier_that_has_a_decoder(refused, teacher, tmp_path):

@@ -17,7 +17,7 @@ from limbeck.objectives.loss import loss
 from limbeck.objectives.tinybert import TinyBERT
 from limbeck.recipes.recipe import from_table
 from limbeck.recipes.tinybert import TINYBERT, TINYBERT_GENERAL
-from limbeck.students.axes import laid_out
+from limbeck.students.axes import empty_model
 from limbeck.students.shrink import Shrink, kept_layers
 from limbeck.students.sizes import resized, shape_of, sizes_of
 from tiny import make_classifier
@@ -253,7 +253,7 @@ def test_published_sizes(shrink, parameters):
     with torch.device("meta"):
         base = BertModel(BertConfig())
     sizes = shrink.sizes(sizes_of(base.config))
-    student = laid_out(base, resized(base.config, sizes, kept_layers("spread", 12, sizes.layers)), "meta")
+    student = empty_model(base, resized(base.config, sizes, kept_layers("spread", 12, sizes.layers)), "meta")
     assert student.num_parameters() == parameters
     widths = TinyBERT().bridges(shape_of(student), shape_of(base))
     bridges = sum((mine + 1) * theirs for mine, theirs in widths.values())  # a weight and a bias

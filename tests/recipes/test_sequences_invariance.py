@@ -21,7 +21,7 @@ from limbeck.measure.tokens import tally
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.loss import loss
 from limbeck.recipes.sequence_exam import SequenceExam
-from limbeck.students.open_translator import decoder_start, new_translator
+from limbeck.students.seq2seq import decoder_start, new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
@@ -48,7 +48,7 @@ def make_model(seed: int = 0, hidden: int = 16, tokenizer=PIECES):
     """Random, and sure enough of itself that its answers differ."""
     torch.manual_seed(seed)
     shape = {"hidden": hidden, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "positions": 64, "dropout": 0.0}
-    model = new_translator(Seq2SeqConfig(**shape), tokenizer)
+    model = new_seq2seq(Seq2SeqConfig(**shape), tokenizer)
     with torch.no_grad():
         model.model.shared.weight.mul_(3)
     return model

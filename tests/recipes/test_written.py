@@ -13,7 +13,7 @@ from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import TrainRun
 from limbeck.recipes.written import Written, kept_translations
 from limbeck.students.fingerprint import fingerprint
-from limbeck.students.open_translator import open_translator
+from limbeck.students.load import load
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translations import Translations
 from limbeck.teachers.translators import Hypothesis, Translator
@@ -78,7 +78,7 @@ def test_a_translator_from_nothing_has_more_epochs_unless_told():
 
 def test_translations_of_a_teacher_that_writes_otherwise_now_are_not_taken(tmp_path):
     """The weights are the same; a first word is forced, as a language code is."""
-    teacher = Model(*open_translator(make_teacher(tmp_path / "teacher", ROWS.sources)))
+    teacher = Model(*load(make_teacher(tmp_path / "teacher", ROWS.sources), "translate"))
 
     def kept() -> Translations:
         prints = {"teacher": fingerprint(teacher.network), "writing": writing_fingerprint(teacher)}

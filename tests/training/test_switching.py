@@ -10,7 +10,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.want import Request, Want
 from limbeck.data.sequences import SequenceCollator, encode_sequences, sequence_batches
 from limbeck.recipes.multilingual import smoothed_words_and_teacher
-from limbeck.students.open import shape_of
+from limbeck.students.sizes import shape_of
 from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.store import About, Store, StoreTeacher

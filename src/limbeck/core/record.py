@@ -113,7 +113,7 @@ class Shape(Settings):
     hidden: int
     heads: int
     feed_forward: int
-    decoder_layers: int = 0  # of a model that reads with its layers and writes with these
+    decoder_layers: int = 0  # of an encoder-decoder, whose `layers` are the encoder's
 
 
 class Arm(Settings):

@@ -15,7 +15,7 @@ from limbeck.data.knobs import TaskKnobs
 from limbeck.jobs.runfile import overlay
 from limbeck.jobs.settings import Job
 from limbeck.students.shrink import Shrink
-from limbeck.students.sizes import fitting
+from limbeck.students.sizes import clip_max_length
 from limbeck.tasks.base import Model
 
 R = TypeVar("R", bound=Job)
@@ -92,4 +92,4 @@ def model_of(model: Any, processor: Any) -> tuple[Model | None, str]:
         raise KnobError(
             f"the {type(found.network).__name__} came without its tokenizer", "give it too, as in tokenizer=tokenizer"
         )
-    return replace(found, processor=fitting(found.processor, found.network)), ""
+    return replace(found, processor=clip_max_length(found.processor, found.network)), ""

@@ -19,7 +19,7 @@ from limbeck.jobs.bench_settings import BenchRun
 from limbeck.jobs.record import describe, measured_arm, measured_record
 from limbeck.measure.size import converted_size, is_ctranslate2, size_of
 from limbeck.measure.timing import MEASURING, measure_speed
-from limbeck.students.saved import open_saved
+from limbeck.students.load import load_saved
 from limbeck.tasks.find import kind_of_model
 from limbeck.teachers.ct2_folder import facts_of
 
@@ -87,5 +87,5 @@ def _sized(source: str, trust_remote_code: bool) -> Arm:
     if is_ctranslate2(source):
         facts_of(source)  # or refuses: without them it may write something else
         return measured_arm(source, "model", f"{name}, in CTranslate2", None, converted_size(source))
-    network, _ = open_saved(source, trust_remote_code=trust_remote_code)
+    network, _ = load_saved(source, trust_remote_code=trust_remote_code)
     return measured_arm(source, "model", f"{name}, {describe(network)}", network, size_of(network, Path(source)))

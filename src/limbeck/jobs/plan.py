@@ -31,13 +31,13 @@ from limbeck.recipes.recipe import (
     from_table,
     to_table,
 )
+from limbeck.students.families import has_layers, is_family
 from limbeck.students.fingerprint import fingerprint
-from limbeck.students.shrink import Shrink, again
-from limbeck.students.sizes import shape_of, sizes_of
+from limbeck.students.inherit import reinit
+from limbeck.students.shrink import Shrink
+from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import GOLD, EncodedData, Model, Setup, same_tokens
 from limbeck.training.schedule import Schedule
-
-BILSTM = "limbeck-bilstm"  # the architecture in its config
 
 
 @dataclass(frozen=True)
@@ -271,10 +271,6 @@ def _by_layer(table: ObjectiveTable, student: Shape, teacher: Shape) -> dict[int
     return found
 
 
-def is_family(architecture: str, family: str) -> bool:
-    return architecture == (BILSTM if family == "bilstm" else family)
-
-
 def _check_family(family: str, student: Shape) -> None:
     """A model to start from may be another than the knobs, or a recipe's defaults, ask for."""
     if family not in ("auto", "same") and not is_family(student.architecture, family):
@@ -285,12 +281,12 @@ def _check_family(family: str, student: Shape) -> None:
 
 
 def _check_layers(steps: Sequence[PlannedStep], student: Shape) -> None:
-    """An LSTM has neither layers to compare nor heads."""
+    """A recurrent student has neither layers to compare nor heads."""
     for step in steps:
         wanted = wants(step.objective) & _OF_LAYERS if isinstance(step, Training) else Want.NOTHING
-        if wanted and student.architecture == BILSTM:
+        if wanted and not has_layers(student.architecture):
             raise MismatchError(
-                f"the objective compares {wanted} of both models, which a bilstm does not have",
+                f"the objective compares {wanted} of both models, which a {student.architecture} does not have",
                 "use --recipe bilstm, hinton or logits with it, or give the student layers: --student.family same",
             )
 
@@ -309,11 +305,10 @@ def _start(run: Run, setup: Setup, given: Model | None) -> Start:
     if not given.source:
         start = start_shrunk(shape, given, pairs)
         return replace(start, origin=f"From the given model. {start.origin}")
-    sized = shape.sized(sizes_of(given.network.config))
-    network, inheritance = sized.build(given.network, given.processor, pairs)
+    network, inheritance = shape.build(given.network, given.processor, pairs)
 
     def shrunk() -> PreTrainedModel:
-        return sized.build(task.load(given.source, new_head=True).network, given.processor, pairs)[0]
+        return shape.build(task.load(given.source, new_head=True).network, given.processor, pairs)[0]
 
     return Start(network, f"From {given.source}. {inheritance.sentence()}", shrunk)
 
@@ -336,9 +331,8 @@ def start_from(given: Model, reload: Callable[[], PreTrainedModel]) -> Start:
 
 
 def start_shrunk(shape: Shrink, teacher: Model, pairs: bool = False) -> Start:
-    shape = shape.sized(sizes_of(teacher.network.config))
     network, inheritance = shape.build(teacher.network, teacher.processor, pairs)
-    return Start(network, inheritance.sentence(), partial(again, network, inheritance.fresh))
+    return Start(network, inheritance.sentence(), partial(reinit, network, inheritance.fresh))
 
 
 def is_unchanged(shape: Shrink, network: PreTrainedModel) -> bool:

@@ -28,7 +28,8 @@ from limbeck.core.want import ATTENTION_PARTS
 from limbeck.data.encode import to_batch
 from limbeck.jobs.plan import PlannedStep, Training, Trial
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot
-from limbeck.students.open import name_outputs, quiet
+from limbeck.students.load import name_outputs
+from limbeck.students.reading import quiet
 from limbeck.training.bridges import add_bridges, drop_bridges
 from limbeck.training.masked import HoldMask
 from limbeck.training.switching import switching

@@ -32,10 +32,10 @@ def by_generate(folder: str, config: Any, tokenizer: Any, max_length: int, beam:
     import torch
     import transformers
 
-    from limbeck.students.sizes import fitting
+    from limbeck.students.sizes import clip_max_length
 
     model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
-    read = min(max_length, fitting(tokenizer, model).model_max_length)
+    read = min(max_length, clip_max_length(tokenizer, model).model_max_length)
     room = getattr(config, "max_position_embeddings", None) or longest_of(read) + 1  # T5 has no last place
     # A beam ends once it has as many texts as it is wide, which is CTranslate2's rule: both do the same work.
     search = {"num_beams": beam, "do_sample": False, "early_stopping": beam > 1}

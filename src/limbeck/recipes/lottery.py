@@ -37,6 +37,6 @@ LOTTERY = recipe(
             Train(supervised(task)),
         ),
         tasks=(*TEXT_KINDS, *WINDOW_KINDS),
-        defaults={"student": {"family": "same", "preset": "auto"}},
+        defaults={"student": {"keep": "every-1"}},  # all layers of the model it starts from
     )
 )

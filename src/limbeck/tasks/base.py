@@ -23,6 +23,7 @@ from limbeck.core.want import Want
 from limbeck.data.rows import Dataset
 from limbeck.objectives.papers import DEVLIN_2019
 from limbeck.objectives.supervised import supervised
+from limbeck.students.families import find_family
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
 
 ALL, GOLD = "", "gold"  # training rows by their targets: every row, or those with what people gave
@@ -204,6 +205,11 @@ class Task(ABC):
 
     def check(self, run: Any, setup: Setup, student: Model, objectives: Sequence[Objective], needed: Want) -> None:
         """Refuses an arm whose parts do not fit together."""
+        family = find_family(run.student.family)
+        if family.serves and self.info.kind not in family.serves:
+            raise KnobError(
+                f"a {family.name} student does not serve --task {self.info.kind}", "set --student.family same"
+            )
         for part in (part for objective in objectives for part in misfits(objective, self.info)):
             raise MismatchError(f"{part} does not serve --task {self.info.kind}", part.remedy or self.remedy)
 

@@ -17,7 +17,7 @@ from limbeck.data.parallel import ParallelCorpus
 from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.objectives.truncated import Truncated
 from limbeck.students.languages import languages_said
-from limbeck.students.open_translator import decoder_start
+from limbeck.students.seq2seq import decoder_start
 from limbeck.tasks.base import Model, same_tokens
 from limbeck.teachers.switch import Switch, score_name
 from limbeck.teachers.switch_settings import SwitchSettings

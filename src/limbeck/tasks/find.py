@@ -9,7 +9,7 @@ from typing import Any
 import limbeck.tasks
 from limbeck.core.task import TaskInfo
 from limbeck.measure.size import is_ctranslate2
-from limbeck.students.saved import kind_of, kind_saved
+from limbeck.students.load import kind_of, kind_saved
 from limbeck.tasks.base import TASKS, Model, Task
 
 

@@ -30,9 +30,9 @@ from limbeck.measure.tokens import Tally, tally
 from limbeck.objectives.language import LanguageModeling
 from limbeck.objectives.next_sentence import NextSentence
 from limbeck.students.fingerprint import tokenizer_fingerprint
-from limbeck.students.open import knows_pairs, open_language_model
+from limbeck.students.load import has_next_sentence_head, load
 from limbeck.students.sizes import positions_of
-from limbeck.students.vocabulary import own_words, rows_of, shared_words
+from limbeck.students.vocabulary import common_vocab, rows_of, vocab_size_of
 from limbeck.tasks.base import (
     ALL,
     GOLD,
@@ -117,23 +117,25 @@ class LanguageTask(Task):
     remedy: ClassVar[str] = "for language models use 'language', 'truncated' or 'word-kd'"
 
     def load(self, source: str, *, new_head: bool = False) -> Model:
-        pairs, trust = self.knobs.table(BlockSettings).pairs, self.knobs.trust_remote_code
-        found = open_language_model(source, self.info.kind, fresh=new_head, pairs=pairs, trust_remote_code=trust)  # type: ignore[arg-type]
-        return Model(*found, source=source)
+        how: dict[str, Any] = {
+            "next_sentence": self.knobs.table(BlockSettings).pairs,
+            "trust_remote_code": self.knobs.trust_remote_code,
+        }
+        return Model(*load(source, self.info.kind, new_head=new_head, **how), source=source)
 
     def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> RunningText:
         return RunningText(self.info, data, only_test)
 
     def encode(self, splits: RunningText, model: Model, watcher: Watcher, teacher: Model | None = None) -> EncodedData:
         if teacher is None:
-            return self._encoded(splits, model.processor, own_words(model.network, model.processor), watcher, model)
-        shared = shared_words(teacher.network, model.network, teacher.processor, model.processor)
+            return self._encoded(splits, model.processor, vocab_size_of(model.network, model.processor), watcher, model)
+        shared = common_vocab(teacher.network, model.network, teacher.processor, model.processor)
         data = self._encoded(splits, shared.tokenizer, shared.size, watcher, model, teacher)
         return replace(data, notes=[shared.note]) if shared.note else data
 
     def encode_for_training(self, splits: RunningText, model: Model, watcher: Watcher) -> EncodedData:
         """Over all rows of the projection: those that pad it are trained too, so that they become improbable."""
-        own_words(model.network, model.processor)  # or refuses
+        vocab_size_of(model.network, model.processor)  # or refuses
         return self._encoded(splits, model.processor, rows_of(model.network), watcher, model)
 
     def _encoded(
@@ -186,7 +188,7 @@ class LanguageTask(Task):
         """The mask of an arm may be its recipe's own, and its network may know fewer tokens."""
         mask = self.knobs.table(MaskSettings).settled()
         same = mask == setup.task.knobs.table(MaskSettings).settled()
-        return same and own_words(student.network, student.processor) == setup.info.vocab_size
+        return same and vocab_size_of(student.network, student.processor) == setup.info.vocab_size
 
     def resolve(self, run: Any, setup: Setup, needed: Want) -> Any:
         """A cache serves the masks it holds; a run that fills its own keeps one per epoch."""
@@ -202,7 +204,7 @@ class LanguageTask(Task):
         pairs = run.table(BlockSettings).pairs
         if any(isinstance(part, NextSentence) for one in objectives for _, part in one.weighted) and not pairs:
             raise KnobError("'next-sentence' needs pairs of sentences", "add --blocks.pairs")
-        if pairs and not knows_pairs(student.network):
+        if pairs and not has_next_sentence_head(student.network):
             raise KnobError(
                 f"a {type(student.network).__name__} has no head for sentence pairs",
                 "leave out --blocks.pairs, or set --student.family same",

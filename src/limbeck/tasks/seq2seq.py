@@ -38,9 +38,10 @@ from limbeck.objectives.language import LanguageModeling
 from limbeck.objectives.papers import VASWANI_2017
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.students.languages import languages_said
-from limbeck.students.open_translator import decoder_start, new_translator, open_translator
+from limbeck.students.load import load
+from limbeck.students.seq2seq import decoder_start, new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
-from limbeck.students.vocabulary import own_words, shared_words
+from limbeck.students.vocabulary import common_vocab, vocab_size_of
 from limbeck.tasks.base import (
     GOLD,
     EncodedData,
@@ -236,7 +237,7 @@ class Translation(Task):
         if is_ctranslate2(source):
             engine: Any = Converted(source, **self.generation())
             return Model(engine, engine.tokenizer, source)
-        return Model(*open_translator(source, trust_remote_code=self.knobs.trust_remote_code), source=source)
+        return Model(*load(source, "translate", trust_remote_code=self.knobs.trust_remote_code), source=source)
 
     def generation(self) -> dict[str, Any]:
         return generation(self.settings)
@@ -258,7 +259,8 @@ class Translation(Task):
         self, model: Model, corpus: ParallelCorpus, parts: Mapping[str, slice] | None = None
     ) -> Seq2SeqEvaluator:
         info = self.info.but(
-            vocab_size=self.info.vocab_size or own_words(model.network, model.processor), metric=self.settings.metric
+            vocab_size=self.info.vocab_size or vocab_size_of(model.network, model.processor),
+            metric=self.settings.metric,
         )
         start = decoder_start(model.network)
         return Seq2SeqEvaluator(
@@ -269,9 +271,9 @@ class Translation(Task):
         self, splits: ParallelCorpus, model: Model, watcher: Watcher, teacher: Model | None = None
     ) -> EncodedData:
         if teacher is None or not same_tokens(model.processor, teacher.processor):
-            vocab_size = own_words(model.network, model.processor)
+            vocab_size = vocab_size_of(model.network, model.processor)
         else:
-            vocab_size = shared_words(teacher.network, model.network, teacher.processor, model.processor).size
+            vocab_size = common_vocab(teacher.network, model.network, teacher.processor, model.processor).size
         evaluator = replace(self, info=self.info.but(vocab_size=vocab_size)).evaluator(model, splits)
         return EncodedData(
             info=evaluator.info,
@@ -407,10 +409,10 @@ class Translation(Task):
         if len(tokenizer) < config.vocabulary:
             notes.append(f"The text gives {len(tokenizer):,} subwords, not {config.vocabulary:,}.")
         with torch.random.fork_rng(devices=[]):  # the weights are drawn anew for every seed
-            return Model(new_translator(config, tokenizer), tokenizer), notes
+            return Model(new_seq2seq(config, tokenizer), tokenizer), notes
 
     def new_network(self, processor: Any) -> PreTrainedModel:
-        return new_translator(self.knobs.table(Seq2SeqConfig), processor)
+        return new_seq2seq(self.knobs.table(Seq2SeqConfig), processor)
 
     def model_to_train(self, source: str, corpus: ParallelCorpus) -> tuple[Model, list[str]]:
         """The model that `limbeck train` starts from, or a new one with a vocabulary of its own or another's."""

@@ -31,8 +31,8 @@ from limbeck.data.tinybert import MaskedWords, words_from
 from limbeck.measure.fidelity import disagreements, fidelity
 from limbeck.measure.predict import collect, predict
 from limbeck.measure.quality import quality
-from limbeck.students.open import open_classifier, open_encoder, open_language_model
-from limbeck.students.saved import kind_of
+from limbeck.students.load import kind_of
+from limbeck.students.load import load as load_model
 from limbeck.tasks.base import (
     ALL,
     GOLD,
@@ -141,9 +141,8 @@ class TextClassification(Task):
     recipes: ClassVar[Mapping[str, str]] = {"classify": "hinton", "multilabel": "hinton", "regress": "logits"}
 
     def load(self, source: str, *, new_head: bool = False) -> Model:
-        trust = self.knobs.trust_remote_code
-        found = open_encoder(source, self.info, trust) if new_head else open_classifier(source, trust_remote_code=trust)
-        return Model(*found, source=source)
+        how: dict[str, Any] = {"new_head": new_head, "trust_remote_code": self.knobs.trust_remote_code}
+        return Model(*load_model(source, self.info.kind, self.info if new_head else None, **how), source=source)
 
     def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> Corpus:
         settings: DataSettings = self.knobs.data
@@ -306,7 +305,7 @@ def _masker(settings: AugmentSettings, setup: Setup) -> MaskedWords | None:
     if not settings.model:
         assert setup.teacher is not None
         return words_from(setup.teacher.network, setup.teacher.processor)
-    network, tokenizer = open_language_model(settings.model, "mask-fill")
+    network, tokenizer = load_model(settings.model, "mask-fill")
     if not tokenizer.mask_token:
         raise KnobError(f"{settings.model} has no mask token", "give --augment.model a masked language model")
     return words_from(network, tokenizer)

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from limbeck import functional
-from limbeck.core.errors import KnobError, MismatchError
+from limbeck.core.errors import MismatchError
 from limbeck.core.forward import forward
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
@@ -27,7 +27,7 @@ from limbeck.data.place_single import read_single_places
 from limbeck.data.places import PlaceCollator, PlaceRows, Window, place_batches
 from limbeck.data.window_settings import WindowSettings
 from limbeck.measure.predict import at_rest
-from limbeck.students.open_places import open_reader, open_tagger
+from limbeck.students.load import load
 from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluated, Evaluation, Evaluator, Model, Setup, Task, same_tokens
 from limbeck.tasks.text import check_outputs, data_fingerprint, labels_fingerprint
 from limbeck.teachers.live import LiveTeacher
@@ -113,10 +113,8 @@ class WindowTask(Task):
     evaluator: ClassVar[type[WindowEvaluator]]
 
     def load(self, source: str, *, new_head: bool = False) -> Model:
-        how = {"fresh": new_head, "trust_remote_code": self.knobs.trust_remote_code}
-        if self.info.kind == "answer":
-            return Model(*open_reader(source, **how), source=source)
-        return Model(*open_tagger(source, task=self.info if new_head else None, **how), source=source)
+        how: dict[str, Any] = {"new_head": new_head, "trust_remote_code": self.knobs.trust_remote_code}
+        return Model(*load(source, self.info.kind, self.info if new_head else None, **how), source=source)
 
     def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> Places:
         known = model.labels if model and self.info.kind == "tag" else ()
@@ -150,8 +148,6 @@ class WindowTask(Task):
 
     def check(self, run: Any, setup: Setup, student: Model, objectives: Sequence[Objective], needed: Want) -> None:
         super().check(run, setup, student, objectives, needed)
-        if run.student.family == "bilstm":
-            raise KnobError("a bilstm classifies whole texts only", "set --student.family same")
         if setup.teacher is not None:
             check_outputs(student, setup.teacher)
             check_alike(student, setup.teacher)

@@ -42,7 +42,8 @@ from limbeck.data.bucket import Buckets
 from limbeck.data.encode import to_batch
 from limbeck.data.rows import Dataset
 from limbeck.objectives.loss import loss
-from limbeck.students.open import quiet, shape_of
+from limbeck.students.reading import quiet
+from limbeck.students.sizes import shape_of
 from limbeck.training.bridges import bridges_of
 from limbeck.training.focus import freeze_above, slow_below
 from limbeck.training.schedule import Schedule

@@ -13,7 +13,8 @@ import transformers as hf
 from safetensors.torch import load_file, save_file
 
 from limbeck.core.errors import KnobError, LimbeckError, MismatchError, ModelError
-from limbeck.students.open_translator import decoder_start, new_translator, open_translator
+from limbeck.students.load import load
+from limbeck.students.seq2seq import decoder_start, new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.students.shrink import Shrink
 from students.tiny_encoders import classifier
@@ -30,13 +31,13 @@ def saved(model: hf.PreTrainedModel, folder: Path, words: int = PAD - 2) -> Path
 
 def new(**knobs: object) -> hf.PreTrainedModel:
     torch.manual_seed(3)
-    return new_translator(SMALL.but(**knobs), tokenizer())
+    return new_seq2seq(SMALL.but(**knobs), tokenizer())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_opens_as_it_was_saved(family: str, tmp_path: Path) -> None:
     model = translator(family)
-    opened, words = open_translator(saved(model, tmp_path))
+    opened, words = load(saved(model, tmp_path), "translate")
     assert not opened.training
     assert torch.equal(logits(opened), logits(model))
     assert decoder_start(opened) == model.config.decoder_start_token_id
@@ -44,7 +45,7 @@ def test_every_family_opens_as_it_was_saved(family: str, tmp_path: Path) -> None
 
 
 def test_weights_are_opened_in_float32(tmp_path: Path) -> None:
-    opened, _ = open_translator(saved(translator("bart").to(torch.bfloat16), tmp_path))
+    opened, _ = load(saved(translator("bart").to(torch.bfloat16), tmp_path), "translate")
     assert {weight.dtype for weight in opened.parameters()} == {torch.float32}
 
 
@@ -64,13 +65,13 @@ def _silent(folder: Path, value: str) -> None:
 def test_a_folder_that_lacks_a_weight_is_refused(tmp_path: Path) -> None:
     _without(saved(new(), tmp_path), "model.decoder.layers.0.fc1.weight")
     with pytest.raises(ModelError, match=r"lacks 1 weights .*model.decoder.layers.0.fc1.weight\n.*both again"):
-        open_translator(tmp_path)
+        load(tmp_path, "translate")
 
 
 def test_a_start_that_nothing_names_is_refused(tmp_path: Path) -> None:
     _silent(saved(translator("t5"), tmp_path), "decoder_start_token_id")
     with pytest.raises(ModelError, match=r"t5 model does not say which token.*\n.*decoder_start_token_id"):
-        open_translator(tmp_path)
+        load(tmp_path, "translate")
 
 
 def test_a_start_named_only_for_writing_will_do() -> None:
@@ -82,13 +83,13 @@ def test_a_start_named_only_for_writing_will_do() -> None:
 
 
 def test_more_tokens_than_embeddings_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(MismatchError, match="has 63 tokens, but the model knows only 60"):
-        open_translator(saved(new(), tmp_path, words=60))
+    with pytest.raises(MismatchError, match="has 63 tokens, but the model has embeddings for only 60"):
+        load(saved(new(), tmp_path, words=60), "translate")
 
 
 def test_an_encoder_is_no_translator(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"does not write a text from a text; use a model such as Marian"):
-        open_translator(saved(classifier("bert"), tmp_path))
+    with pytest.raises(ModelError, match=r"no sequence-to-sequence head; use a model such as Marian"):
+        load(saved(classifier("bert"), tmp_path), "translate")
 
 
 def test_an_untrained_translator_knows_nothing() -> None:
@@ -97,7 +98,7 @@ def test_an_untrained_translator_knows_nothing() -> None:
     for hidden, layers in ((96, 1), (96, 4), (256, 1), (512, 1), (1024, 1)):
         torch.manual_seed(0)
         settings = Seq2SeqConfig(encoder_layers=1, decoder_layers=layers, hidden=hidden, feed_forward=64, positions=16)
-        model = new_translator(settings, tokenizer(1997))
+        model = new_seq2seq(settings, tokenizer(1997))
         source, target = torch.randint(2, 1999, (2, 8, 12), generator=draw)
         with torch.no_grad():
             loss = model(input_ids=source, labels=target).loss.item()
@@ -122,8 +123,8 @@ def test_a_new_translator_is_what_was_asked_for() -> None:
 def test_a_tokenizer_that_cannot_pad_is_refused() -> None:
     words = tokenizer()
     words.pad_token = None
-    with pytest.raises(LimbeckError, match="no token that pads"):
-        new_translator(SMALL, words)
+    with pytest.raises(LimbeckError, match="no padding token"):
+        new_seq2seq(SMALL, words)
 
 
 def test_a_new_translator_saves_opens_and_writes_text(tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def _step(model: hf.PreTrainedModel) -> None:
 
 def test_the_pad_stays_zero_in_training_and_in_copies(tmp_path: Path) -> None:
     model = new()
-    opened, _ = open_translator(saved(model, tmp_path))
+    opened, _ = load(saved(model, tmp_path), "translate")
     student, _ = Shrink(hidden=16).build(model)
     for network in (model, deepcopy(new()), opened, student, deepcopy(deepcopy(student))):
         before = network.get_input_embeddings().weight.detach().clone()
