@@ -17,6 +17,7 @@ from limbeck.core.record import Arm, Comparison, Record
 from limbeck.data.parallel import read_tested
 from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
+from limbeck.engines.ctranslate2 import CTranslate2Engine
 from limbeck.measure.significance import compare
 from limbeck.recipes.cell import Answers
 from limbeck.recipes.ground import pairs_fingerprint
@@ -25,8 +26,7 @@ from limbeck.recipes.tell import now
 from limbeck.recipes.tell_compare import TIMED_ONCE
 from limbeck.recipes.tell_pairs import INT8
 from limbeck.students.open_translator import decoder_start, open_translator
-from limbeck.teachers.ct2 import Converted
-from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.teachers.settings import TranslateSettings
 from story import HOME, WORK, limbeck, publish
 
 BySeed = dict[int, Answers]
@@ -80,7 +80,7 @@ def on_other(record: Record, teacher: Path) -> Record:
 
 def _taken(exam: SequenceExam, arm: Arm) -> BySeed:
     if arm.name == INT8:
-        return {arm.runs[0].seed: exam.of_engine(Converted(PLACE / "compare" / INT8))[0]}
+        return {arm.runs[0].seed: exam.of_engine(CTranslate2Engine(PLACE / "compare" / INT8))[0]}
     homes = {run.seed: PLACE / "compare" / "arms" / f"{arm.name}-seed{run.seed}" / "model" for run in arm.runs}
     return {seed: exam.test(open_translator(home)[0]) for seed, home in homes.items()}
 

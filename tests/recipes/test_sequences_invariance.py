@@ -17,6 +17,7 @@ from limbeck.data.encode import to_batch
 from limbeck.data.parallel import Parallel, source_uids
 from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
 from limbeck.data.subwords import train_subwords
+from limbeck.engines.transformers import TransformersEngine
 from limbeck.measure.tokens import tally
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.loss import loss
@@ -25,9 +26,8 @@ from limbeck.students.open_translator import decoder_start, new_translator
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.store import About, Store, StoreTeacher
-from limbeck.teachers.translate_settings import TranslateSettings
-from limbeck.teachers.translators import Generating
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 from tiny_reverser import make_tokenizer
@@ -293,7 +293,7 @@ def test_surprise_at_what_one_wrote_oneself_is_minus_its_log_p(taught, beam):
 
     q is over the words that may be written: all but the pad."""
     model, whole = taught
-    best = [one[0] for one in Generating(model, whole).translate(SOURCES, beam)]
+    best = [one[0] for one in TransformersEngine(model, whole).translate(SOURCES, beam)]
     rows = encoded(model, whole, targets=[one.text for one in best])
     found = tally(model, sequence_batches(rows, SequenceCollator(whole.pad_token_id, TASK), 8))
     nats = dict(zip(found.uids.tolist(), found.sums[:, 0], strict=True))

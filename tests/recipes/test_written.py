@@ -7,6 +7,7 @@ import pytest
 
 from limbeck.core.errors import DataError, MismatchError
 from limbeck.data.parallel import Parallel
+from limbeck.engines.base import Engine, Hypothesis
 from limbeck.recipes.fit import patient
 from limbeck.recipes.ground import writing_fingerprint
 from limbeck.recipes.prepare import Model
@@ -14,9 +15,8 @@ from limbeck.recipes.run import TrainRun
 from limbeck.recipes.written import Written, kept_translations
 from limbeck.students.fingerprint import fingerprint
 from limbeck.students.open_translator import open_translator
-from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.translations import Translations
-from limbeck.teachers.translators import Hypothesis, Translator
 from untaught import make_teacher
 
 ROWS = Parallel(
@@ -31,7 +31,7 @@ BEST = {
 }
 
 
-class Known(Translator):
+class Known(Engine):
     name = "known"
 
     def translate(self, sources, beam=1, nbest=1):

@@ -12,8 +12,8 @@ from limbeck.core.want import Want
 from limbeck.functional.truncated import top_of
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.recipes.multilingual import smoothed_words_and_teacher
+from limbeck.teachers.settings import SwitchSettings
 from limbeck.teachers.switch import Owners, Switch, share
-from limbeck.teachers.switch_settings import SwitchSettings
 
 WORDS = 9
 TASK = TaskInfo(kind="translate", vocab_size=WORDS)

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from limbeck.core.errors import LimbeckError, MismatchError
-from limbeck.teachers.black_box import Command
+from limbeck.engines.base import Engine, Hypothesis
+from limbeck.engines.command import Command
 from limbeck.teachers.translations import Translations
-from limbeck.teachers.translators import Hypothesis, Translator
 from tiny_sources import make_sources
 
 ABOUT = {"beam": 2, "nbest": 2, "engine": "test", "fingerprints": {"teacher": "abc", "data": "def"}}
@@ -31,7 +31,7 @@ def uid_of(source):
 UIDS = np.array([uid_of(source) for source in SOURCES], np.int64)
 
 
-class Upper(Translator):
+class Upper(Engine):
     """Writes capitals, and remembers what it was asked; after `good` calls it breaks."""
 
     name = "test"

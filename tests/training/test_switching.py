@@ -13,9 +13,9 @@ from limbeck.recipes.multilingual import smoothed_words_and_teacher
 from limbeck.students.open import shape_of
 from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.settings import SwitchSettings
 from limbeck.teachers.store import About, Store, StoreTeacher
 from limbeck.teachers.switch import Owners, Switch
-from limbeck.teachers.switch_settings import SwitchSettings
 from limbeck.training.schedule import Schedule
 from limbeck.training.switching import Switching, switching
 from limbeck.training.trainer import Distiller

@@ -15,7 +15,7 @@ from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 from limbeck.data.window_settings import WindowSettings
 from limbeck.recipes.run import undot
-from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.teachers.settings import TranslateSettings
 
 
 class EvalKnobs(Settings):

@@ -11,12 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from limbeck.core.errors import LimbeckError
+from limbeck.core.process import is_main
 
 
 @contextmanager
 def atomic(path: Path | str) -> Iterator[Path]:
-    """Yields a temporary path beside `path`, and puts it in place when the block ends well."""
+    """Yields a temporary path beside `path`, and puts it in place when the block ends well.
+
+    Only the main process writes: in the others the path is elsewhere, and what is written there is thrown away."""
     path = Path(path)
+    if not is_main():
+        with tempfile.TemporaryDirectory() as scratch:
+            yield Path(scratch) / path.name
+        return
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
@@ -30,6 +37,40 @@ def atomic(path: Path | str) -> Iterator[Path]:
             os.replace(part, path)
         finally:
             part.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path | str) -> Iterator[Path]:
+    """Yields an empty folder beside `path`, and puts it in place when the block ends well.
+
+    In every process: where ranks share the path, only the main one may call it."""
+    path = Path(path)
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            yield part
+            part.chmod(0o755)
+            if path.exists():
+                shutil.rmtree(path)
+            part.rename(path)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def locked(path: Path | str, timeout: float = -1) -> Iterator[None]:
+    """Holds the lock file `path`, waiting for it; the operating system frees it when its holder dies.
+
+    The file stays: whoever waits for one that is deleted waits beside those who make it anew. Processes other than the
+    main one write nothing, so they hold nothing. A `timeout` in seconds ends in filelock's Timeout."""
+    if not is_main():
+        yield
+        return
+    from filelock import FileLock
+
+    with FileLock(path, timeout=timeout):
+        yield
 
 
 def write_text(path: Path | str, text: str) -> Path:

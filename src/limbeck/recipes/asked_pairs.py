@@ -30,9 +30,9 @@ from limbeck.students.fingerprint import tokenizer_fingerprint
 from limbeck.students.open_translator import decoder_start
 from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.store import About, Store, StoreTeacher
 from limbeck.teachers.switch import Owners, Switch
-from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translations import Recalled
 
 TRANSLATING, TESTED = 0.6, 0.75  # shares of the asking that are done after each part

@@ -21,6 +21,7 @@ from limbeck.data.place_single import load_single_places
 from limbeck.data.settings import DataSettings
 from limbeck.data.single import load_single
 from limbeck.data.window_settings import WindowSettings
+from limbeck.engines.ctranslate2 import read_facts
 from limbeck.measure.fidelity import disagreements, fidelity
 from limbeck.measure.machine import machine
 from limbeck.measure.quality import quality
@@ -36,7 +37,6 @@ from limbeck.recipes.words import ask_words, check_length
 from limbeck.students.open import fingerprint, open_classifier, open_language_model, shape_of, tokenizers_equal
 from limbeck.students.saved import kind_of, kind_saved, open_saved
 from limbeck.students.vocabulary import own_words, shared_words
-from limbeck.teachers.ct2_folder import facts_of
 from limbeck.teachers.live import LiveTeacher
 
 EVALUATING, TIMING = "answering", "measuring"
@@ -199,7 +199,7 @@ def kind_timed(models: Sequence[str], task: str, trust_remote_code: bool = False
 def _sized(where: str, trust_remote_code: bool) -> Arm:
     name = Path(where).name
     if is_ctranslate2(where):
-        facts_of(where)  # or refuses: without them it may write something else
+        read_facts(where)  # or refuses: without them it may write something else
         title = f"{name}, in CTranslate2"
         return Arm(name=where, title=title, role="model", runs=[], size=converted_size(where))
     network, _ = open_saved(where, trust_remote_code=trust_remote_code)

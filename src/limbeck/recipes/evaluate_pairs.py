@@ -12,6 +12,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.data.parallel import ParallelCorpus, read_tested
 from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
+from limbeck.engines.ctranslate2 import CTranslate2Engine
 from limbeck.measure.size import converted_size, is_ctranslate2, size_of
 from limbeck.measure.written import sacrebleu_metrics
 from limbeck.recipes.cell import Answers
@@ -24,8 +25,7 @@ from limbeck.students.languages import languages_said
 from limbeck.students.open_translator import decoder_start, open_translator
 from limbeck.students.sizes import shape_of
 from limbeck.students.vocabulary import own_words
-from limbeck.teachers.ct2 import Converted
-from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.teachers.settings import TranslateSettings
 
 SHOWN = 20  # texts of the file that the report shows
 
@@ -85,7 +85,9 @@ def _measured(
     """The model's arm, what it wrote, and its fingerprint, which only weights in transformers have."""
     said: Answers
     if is_ctranslate2(where):
-        translator = Converted(where, **translate.model_dump(include={"length_penalty", "longest", "batch_tokens"}))
+        translator = CTranslate2Engine(
+            where, **translate.model_dump(include={"length_penalty", "longest", "batch_tokens"})
+        )
         tokenizer = translator.tokenizer
         exam = _exam(corpus, tokenizer, 0, len(tokenizer), translate, settings.max_length)
         said, texts = exam.of_engine(translator)

@@ -42,7 +42,7 @@ from limbeck.report import Report
 from limbeck.students.open import fingerprint, open_language_model, shape_of, tokenizer_fingerprint
 from limbeck.students.open_translator import decoder_start, new_translator, open_translator
 from limbeck.students.vocabulary import own_words, rows_of
-from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.teachers.settings import TranslateSettings
 from limbeck.training.trainer import check_loggers
 
 FITTING = "training"

@@ -17,6 +17,11 @@ from limbeck.core.record import DataCard
 from limbeck.core.task import TaskInfo
 from limbeck.data.parallel import ParallelCorpus, read_parallel
 from limbeck.data.subwords import train_subwords
+from limbeck.engines.base import Engine, check_beam
+from limbeck.engines.command import Command
+from limbeck.engines.ctranslate2 import import_ctranslate2
+from limbeck.engines.endpoint import Endpoint
+from limbeck.engines.transformers import ARCHITECTURE_SETTINGS, generation_config
 from limbeck.measure.written import sacrebleu_metrics
 from limbeck.recipes.job import ASKING, answers_place
 from limbeck.recipes.prepare import Model
@@ -28,10 +33,7 @@ from limbeck.students.languages import languages_said
 from limbeck.students.open_translator import new_translator, open_translator
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.students.vocabulary import own_words
-from limbeck.teachers.black_box import Command, Endpoint
-from limbeck.teachers.ct2 import import_engine
-from limbeck.teachers.translate_settings import TranslateSettings
-from limbeck.teachers.translators import KEPT, Translator, check_widths, kept_settings
+from limbeck.teachers.settings import TranslateSettings
 from limbeck.training.trainer import check_loggers
 
 
@@ -40,7 +42,7 @@ class Ground:
     """A teacher in hand, or one that only translates, and the texts."""
 
     teacher: Model | None
-    black_box: Translator | None
+    black_box: Engine | None
     begin: Model | None  # a translator that has learnt nothing, where there is no teacher to shrink
     corpus: ParallelCorpus
     fingerprints: dict[str, str]
@@ -143,11 +145,11 @@ def _check_writing(settings: TranslateSettings) -> None:
     """Refuses what would only show after hours of translating."""
     sacrebleu_metrics()
     if settings.engine == "ctranslate2":
-        import_engine()
-    check_widths(settings.beam, settings.nbest or 1)
+        import_ctranslate2()
+    check_beam(settings.beam, settings.nbest or 1)
 
 
-def _black_box(run: Run) -> Translator | None:
+def _black_box(run: Run) -> Engine | None:
     asked = [bool(run.teacher), bool(run.translate.command), bool(run.translate.endpoint)]
     if sum(asked) > 1:
         raise KnobError(
@@ -163,7 +165,7 @@ def _black_box(run: Run) -> Translator | None:
     return Endpoint(run.translate.endpoint) if run.translate.endpoint else None
 
 
-def _foreign(run: Run, black_box: Translator | None, corpus: ParallelCorpus, watcher: Watcher) -> list[str]:
+def _foreign(run: Run, black_box: Engine | None, corpus: ParallelCorpus, watcher: Watcher) -> list[str]:
     """What a black box makes of the sources where people gave no targets: else its language would have no letters."""
     if black_box is None or corpus.train.targeted.all():
         return []
@@ -196,8 +198,8 @@ def begun(
 def writing_fingerprint(teacher: Model) -> str:
     """What decides, beside the weights, what a translator writes: how it reads, the languages, forced and banned
     words."""
-    settings, tokenizer = kept_settings(teacher.network), teacher.tokenizer
-    parts = {name: getattr(settings, name) for name in KEPT}
+    settings, tokenizer = generation_config(teacher.network), teacher.tokenizer
+    parts = {name: getattr(settings, name) for name in ARCHITECTURE_SETTINGS}
     parts |= {name: getattr(tokenizer, name, None) for name in ("src_lang", "tgt_lang")}
     said = json.dumps([tokenizer_fingerprint(tokenizer), parts], sort_keys=True)
     return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()

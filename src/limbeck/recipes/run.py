@@ -24,9 +24,7 @@ from limbeck.recipes.directions import Direction, check_directions
 from limbeck.recipes.recipe import RECIPES, Stage, Table, find, from_table, to_table
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.students.shrink import Shrink
-from limbeck.teachers.settings import TeacherCacheSettings
-from limbeck.teachers.switch_settings import SwitchSettings
-from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.teachers.settings import SwitchSettings, TeacherCacheSettings, TranslateSettings
 from limbeck.training.schedule import Schedule
 
 CUSTOM = "custom"  # the objective is the run's own, whole

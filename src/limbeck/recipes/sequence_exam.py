@@ -14,13 +14,14 @@ from transformers import PreTrainedModel
 from limbeck.core.task import TaskInfo
 from limbeck.data.parallel import Parallel
 from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
+from limbeck.engines.base import Engine, Hypothesis
+from limbeck.engines.transformers import TransformersEngine
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import tally
 from limbeck.measure.written import row_of
 from limbeck.recipes.cell import Answers
+from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.switch import score_name
-from limbeck.teachers.translate_settings import TranslateSettings
-from limbeck.teachers.translators import Generating, Hypothesis, Translator
 
 BATCH = 64  # sentences
 
@@ -84,7 +85,7 @@ class SequenceExam:
         rows = row_of(_texts(greedy), _texts(beam), texts.targets, gold, taught, best)
         return Answers(texts.uids, rows, self.scored(rows)), _texts(beam)
 
-    def of_engine(self, translator: Translator, single: bool = False) -> tuple[Answers, list[str]]:
+    def of_engine(self, translator: Engine, single: bool = False) -> tuple[Answers, list[str]]:
         """The same of one that shows no probabilities of what others wrote."""
         greedy, beam = self.written(translator, single)
         unknown = np.zeros(len(self.unseen))
@@ -92,14 +93,14 @@ class SequenceExam:
         rows = row_of(_texts(greedy), _texts(beam), self.unseen.targets, (unknown, unknown), None, best)
         return Answers(self.unseen.uids, rows, self.scored(rows)), _texts(beam)
 
-    def written(self, translator: Translator, single: bool = False) -> tuple[list[Hypothesis], list[Hypothesis]]:
+    def written(self, translator: Engine, single: bool = False) -> tuple[list[Hypothesis], list[Hypothesis]]:
         """Of test: greedily, and by a beam; of a `single` one, which has no beam, twice the same."""
         sources, width = self.unseen.sources, self.settings.test_beam
         greedy = [one[0] for one in translator.translate(sources)]
         return greedy, greedy if single else [one[0] for one in translator.translate(sources, width)]
 
-    def translator(self, model: PreTrainedModel) -> Generating:
-        return Generating(
+    def translator(self, model: PreTrainedModel) -> TransformersEngine:
+        return TransformersEngine(
             model,
             self.tokenizer,
             length_penalty=self.settings.length_penalty,

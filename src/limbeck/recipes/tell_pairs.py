@@ -10,6 +10,8 @@ import numpy as np
 from limbeck.core.errors import LimbeckError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Arm, Comparison, Record, Sample, SeedResult
+from limbeck.engines.ctranslate2 import CTranslate2Engine
+from limbeck.exporters.ctranslate2 import convert
 from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
 from limbeck.recipes.cell import Answers, Outcome
@@ -20,7 +22,6 @@ from limbeck.recipes.tell_compare import Contest
 from limbeck.recipes.tell_directions import with_directions
 from limbeck.students.open_translator import open_translator
 from limbeck.students.sizes import shape_of
-from limbeck.teachers.ct2 import Converted, convert
 
 INT8 = "student-int8"  # the folder
 
@@ -83,7 +84,7 @@ def _int8(
     convert(outcome.model, home, "int8")
     network, _ = open_translator(outcome.model)
     settings = run.translate
-    translator = Converted(
+    translator = CTranslate2Engine(
         home,
         length_penalty=settings.length_penalty,
         longest=settings.longest,

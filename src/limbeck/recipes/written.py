@@ -12,12 +12,12 @@ import numpy as np
 from limbeck.core.errors import DataError
 from limbeck.data.filter_pairs import sound
 from limbeck.data.parallel import Parallel
+from limbeck.engines.base import Engine, Hypothesis
 from limbeck.measure.closest import choose
 from limbeck.recipes.run import Run
-from limbeck.teachers.ct2 import SAMPLE, fastest
-from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.tasks.engine import SAMPLE, choose_engine
+from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.translations import Translations
-from limbeck.teachers.translators import Hypothesis, Translator
 
 if TYPE_CHECKING:
     from limbeck.recipes.ground import Ground
@@ -94,7 +94,7 @@ def translated(
 
 
 def kept_translations(
-    ground: Ground, settings: TranslateSettings, translator: Translator, nbest: int, place: Path
+    ground: Ground, settings: TranslateSettings, translator: Engine, nbest: int, place: Path
 ) -> Translations:
     """Of this teacher, with these knobs; of another one they are refused."""
     about: dict[str, Any] = {
@@ -109,7 +109,7 @@ def kept_translations(
     return Translations(place, about)
 
 
-def _translator(ground: Ground, settings: TranslateSettings, place: Path) -> tuple[Translator, str]:
+def _translator(ground: Ground, settings: TranslateSettings, place: Path) -> tuple[Engine, str]:
     if ground.black_box is not None:
         return ground.black_box, f"The teacher is a black box ({ground.black_box.name}): only what it writes is known."
     teacher = ground.teacher
@@ -117,4 +117,4 @@ def _translator(ground: Ground, settings: TranslateSettings, place: Path) -> tup
     folder = Path(teacher.where) if teacher.where and Path(teacher.where).is_dir() else None
     sources = ground.corpus.train.sources
     sample = sources[:: max(len(sources) // SAMPLE, 1)][:SAMPLE]
-    return fastest(teacher.network, teacher.tokenizer, folder, place, settings, sample)
+    return choose_engine(teacher.network, teacher.tokenizer, folder, place, settings, sample)

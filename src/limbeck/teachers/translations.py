@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.core.files import atomic, explained, write_text
-from limbeck.teachers.translators import Hypothesis, Translator
+from limbeck.engines.base import Engine, Hypothesis
 
 VERSION = 1
 STALE_SECONDS = 3600.0  # a half-written file of this age has no writer any more
@@ -73,7 +73,7 @@ class Translations:
         self,
         sources: Sequence[str],
         uids: ArrayLike,
-        translator: Translator,
+        translator: Engine,
         beam: int,
         nbest: int,
         on_share: Callable[[float], None] = lambda share: None,
@@ -193,7 +193,7 @@ def _crash_explained(where: str, folder: Path) -> Iterator[None]:
         raise LimbeckError(f"the teacher broke off {where}: {type(error).__name__}: {error}", remedy) from error
 
 
-class Recalled(Translator):
+class Recalled(Engine):
     """What is kept of these sources, as if it were written now."""
 
     def __init__(self, name: str, kept: Translations, sources: Sequence[str], uids: ArrayLike) -> None:
