@@ -51,7 +51,7 @@ from limbeck.recipes.words import Words, ask_words
 from limbeck.students.open import fingerprint, open_language_model
 from limbeck.students.shrink import Shrink
 from limbeck.students.vocabulary import own_words
-from limbeck.teachers.store import StoreTeacher, open_store
+from limbeck.teachers.topk import TopKCache, TopKTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 
@@ -158,11 +158,11 @@ def fill(folder: Path, blocks: int) -> dict[str, str]:
     student.save_pretrained(folder / "student")
     tokenizer.save_pretrained(folder / "student")
     run = CacheRun(out=str(folder / "cache"), top=TOP, data=source(folder, blocks), text=TEXT, mask=MASK)
-    return dict(cache(run, teacher=Model(teacher, tokenizer)).about.fingerprints)
+    return dict(cache(run, teacher=Model(teacher, tokenizer)).manifest.fingerprints)
 
 
-def kept(folder: Path) -> StoreTeacher:
-    return StoreTeacher(open_store(folder / "cache"))
+def kept(folder: Path) -> TopKTeacher:
+    return TopKTeacher(TopKCache.open(folder / "cache"))
 
 
 def remember(job: dict[str, Any]) -> None:

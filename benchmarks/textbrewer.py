@@ -43,8 +43,8 @@ from limbeck.data.encode import Collator, Encoded, batches, encode
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.recipes.prepare import data_fingerprint
 from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
-from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import LogitsCache
 from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.training.schedule import Schedule
 
@@ -107,7 +107,7 @@ def ours(job: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=folder) as cache_folder:
         start = time.perf_counter()
         prints = {"teacher": fingerprint(teacher), "data": data_fingerprint(corpus, MAX_LENGTH)}
-        cache = Cache(cache_folder, prints)
+        cache = LogitsCache(cache_folder, prints)
         asked = batches(train, Collator(tokenizer, corpus.task), TeacherCacheSettings().batch_size)
         cache.fill(LiveTeacher(teacher), asked)
         filled = time.perf_counter() - start

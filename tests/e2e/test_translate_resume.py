@@ -65,7 +65,7 @@ def weights(folder: Path) -> bytes:
 
 def shards(folder: Path) -> dict[str, int]:
     """What was translated, and when it was written down."""
-    found = (folder / "teacher-answers" / "translations").glob("written-*.jsonl")
+    found = (folder / "teacher-answers" / "translations").glob("shard-*.jsonl")
     return {path.name: path.stat().st_mtime_ns for path in found}
 
 

@@ -24,10 +24,9 @@ from limbeck.objectives.loss import loss
 from limbeck.recipes.sequence_exam import SequenceExam
 from limbeck.students.open_translator import decoder_start, new_translator
 from limbeck.students.seq2seq_config import Seq2SeqConfig
-from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TranslateSettings
-from limbeck.teachers.store import About, Store, StoreTeacher
+from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 from tiny_reverser import make_tokenizer
@@ -215,11 +214,11 @@ def test_words_kept_on_disk_teach_what_the_live_teacher_does(model, teacher, tmp
     live, slope = measured(1.0 * WordKD(temperature=temperature), model, teacher, [batch])
     collator = SequenceCollator(PIECES.pad_token_id, TASK)
     for k in (WORDS, 50):
-        about = About(kind="top", k=k, vocabulary=WORDS, temperature=temperature, fingerprints={"teacher": "x"})
-        store = Store(tmp_path / str(k), about, write=True)
-        keep(store, teacher, sequence_batches(rows, collator, 5), lambda done: None)
+        about = Manifest(kind="top", k=k, vocabulary=WORDS, temperature=temperature, fingerprints={"teacher": "x"})
+        store = TopKCache(tmp_path / str(k), about, write=True)
+        store.fill(teacher, sequence_batches(rows, collator, 5), lambda done: None)
         store.close()
-        kept = StoreTeacher(Store(tmp_path / str(k), about))
+        kept = TopKTeacher(TopKCache(tmp_path / str(k), about))
         value, gradient = measured(1.0 * Truncated(temperature=temperature), model, kept, [batch])
         exact, _ = measured(1.0 * Truncated(k=k, temperature=temperature), model, teacher, [batch])
         assert value == pytest.approx(exact, rel=1e-3), "only by the rounding of what is kept"

@@ -16,7 +16,7 @@ from limbeck.recipes.written import Written, kept_translations
 from limbeck.students.fingerprint import fingerprint
 from limbeck.students.open_translator import open_translator
 from limbeck.teachers.settings import TranslateSettings
-from limbeck.teachers.translations import Translations
+from limbeck.teachers.texts import TextCache
 from untaught import make_teacher
 
 ROWS = Parallel(
@@ -40,8 +40,8 @@ class Known(Engine):
 
 @pytest.fixture
 def written(tmp_path):
-    kept = Translations(tmp_path, {})
-    kept.complete(ROWS.sources, ROWS.uids, Known(), 2, 2)
+    kept = TextCache(tmp_path, {})
+    kept.fill(Known(), ROWS.sources, ROWS.uids, 2, 2)
     return Written(TranslateSettings(), "<2de> ", ROWS, kept)
 
 
@@ -80,12 +80,12 @@ def test_translations_of_a_teacher_that_writes_otherwise_now_are_not_taken(tmp_p
     """The weights are the same; a first word is forced, as a language code is."""
     teacher = Model(*open_translator(make_teacher(tmp_path / "teacher", ROWS.sources)))
 
-    def kept() -> Translations:
+    def kept() -> TextCache:
         prints = {"teacher": fingerprint(teacher.network), "writing": writing_fingerprint(teacher)}
         ground = SimpleNamespace(fingerprints=prints)
         return kept_translations(ground, TranslateSettings(), Known(), 2, tmp_path / "kept")
 
-    kept().complete(ROWS.sources, ROWS.uids, Known(), 2, 2)
+    kept().fill(Known(), ROWS.sources, ROWS.uids, 2, 2)
     assert len(kept()) == 3
     teacher.network.generation_config.forced_bos_token_id = 20
     with pytest.raises(MismatchError, match="writing"):

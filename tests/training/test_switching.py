@@ -11,11 +11,10 @@ from limbeck.core.want import Request, Want
 from limbeck.data.sequences import SequenceCollator, encode_sequences, sequence_batches
 from limbeck.recipes.multilingual import smoothed_words_and_teacher
 from limbeck.students.open import shape_of
-from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import SwitchSettings
-from limbeck.teachers.store import About, Store, StoreTeacher
-from limbeck.teachers.switch import Owners, Switch
+from limbeck.teachers.switch import DirectionIndex, Switch
+from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.switching import Switching, switching
 from limbeck.training.trainer import Distiller
@@ -42,10 +41,10 @@ def rows():
 
 @pytest.fixture(scope="module")
 def kept(rows, tmp_path_factory):
-    store = Store(tmp_path_factory.mktemp("store"), About(k=8, vocabulary=TASK.vocab_size), write=True)
+    store = TopKCache(tmp_path_factory.mktemp("store"), Manifest(k=8, vocabulary=TASK.vocab_size), write=True)
     present = LiveTeacher(make_marian(seed=4), Request(Want.LOGITS | Want.TOP), TASK.vocab_size)
-    keep(store, present, sequence_batches(rows, SequenceCollator(TOKENIZER.pad_token_id, TASK), 16), lambda done: None)
-    return StoreTeacher(store)
+    store.fill(present, sequence_batches(rows, SequenceCollator(TOKENIZER.pad_token_id, TASK), 16), lambda done: None)
+    return TopKTeacher(store)
 
 
 class Seen(TrainerCallback):
@@ -63,7 +62,7 @@ class Seen(TrainerCallback):
 
 
 def make_switch(rows, kept, strategy="threshold"):
-    owners = Owners.of(("a-b", "b-a"), rows.uids, np.arange(len(rows)) % 2)
+    owners = DirectionIndex.of(("a-b", "b-a"), rows.uids, np.arange(len(rows)) % 2)
     return Switch(kept, owners, {"a-b": 24.0, "b-a": 20.0}, SwitchSettings(strategy=strategy))
 
 
@@ -129,7 +128,7 @@ def test_a_run_resumed_between_evaluations_ends_like_an_unbroken_one(unbroken, r
 def test_a_new_run_begins_with_every_teacher_on(unbroken, rows, kept, tmp_path):
     """One switch serves all seeds, one after another."""
     switch = make_switch(rows, kept)
-    switch.heed({"bleu of a-b": 90.0, "bleu of b-a": 90.0})
+    switch.update({"bleu of a-b": 90.0, "bleu of b-a": 90.0})
     made, seen = trainer(tmp_path, rows, switch, last=3)
     with pytest.raises(KeyboardInterrupt):
         made.train()

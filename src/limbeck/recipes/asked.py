@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.progress import Watcher
@@ -24,8 +23,8 @@ from limbeck.recipes.phases import Phase
 from limbeck.recipes.prepare import Material
 from limbeck.recipes.unteachable import Unteachable
 from limbeck.students.open import shape_of
-from limbeck.teachers.cache import KEEPABLE, Cache, estimate
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import KEEPABLE, LogitsCache
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -41,7 +40,7 @@ class Asked:
 
     test: Answers
     beside: Teacher
-    kept: Cache | None = None
+    kept: LogitsCache | None = None
     asked_again: Teacher = NoTeacher()  # noqa: RUF009  the network, for what is not kept
     notes: list[str] = field(default_factory=list)
 
@@ -104,10 +103,12 @@ def _all(several: Sequence[Request]) -> Request:
     return total
 
 
-def _fill(material: Material, students: Sequence[Student], needed: Request, place: Path, watcher: Watcher) -> Cache:
+def _fill(
+    material: Material, students: Sequence[Student], needed: Request, place: Path, watcher: Watcher
+) -> LogitsCache:
     """Every row of every split, the made-up ones too."""
     about = {name: material.fingerprints[name] for name in ("teacher", "tokenizer", "data")}
-    cache = Cache(place, about, needed | Request())
+    cache = LogitsCache(place, about, needed | Request())
     for path in cache.damaged:
         watcher.say(f"{path} was damaged and is asked again")
     splits = [split for student in students for split in student.ready.for_teacher.values()]
@@ -123,13 +124,12 @@ def _fill(material: Material, students: Sequence[Student], needed: Request, plac
     return cache
 
 
-def _missing(cache: Cache, splits: Sequence[Split]) -> list[Split]:
+def _missing(cache: LogitsCache, splits: Sequence[Split]) -> list[Split]:
     """What is not answered yet, each row once however many students ask for it."""
-    found, seen = [], torch.empty(0, dtype=torch.int64)
+    found, seen = [], np.empty(0, np.int64)
     for split in splits:
-        uids = torch.from_numpy(split.uids)
-        lacking = np.flatnonzero((cache.lacks(uids) & ~torch.isin(uids, seen)).numpy())
-        seen = torch.cat([seen, uids])
+        lacking = np.flatnonzero(cache.lacks(split.uids) & ~np.isin(split.uids, seen))
+        seen = np.concatenate([seen, split.uids])
         if len(lacking) == len(split):
             found.append(split)
         elif len(lacking):
@@ -137,10 +137,10 @@ def _missing(cache: Cache, splits: Sequence[Split]) -> list[Split]:
     return found
 
 
-def _announce(cache: Cache, missing: Sequence[Split], material: Material, watcher: Watcher) -> None:
+def _announce(cache: LogitsCache, missing: Sequence[Split], material: Material, watcher: Watcher) -> None:
     """Says how much will be written, and refuses what the disk cannot take."""
     lengths = [length for split in missing for length in split.lengths]
-    needed = estimate(cache.request, shape_of(material.teacher.network), material.task, lengths)
+    needed = cache.estimate(shape_of(material.teacher.network), material.task, lengths)
     free = shutil.disk_usage(cache.folder).free
     if needed > free:
         raise KnobError(

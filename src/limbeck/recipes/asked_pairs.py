@@ -28,12 +28,11 @@ from limbeck.recipes.writer import GOLD, Writer
 from limbeck.recipes.written import Written, gold_targets, kept_translations, translated
 from limbeck.students.fingerprint import tokenizer_fingerprint
 from limbeck.students.open_translator import decoder_start
-from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TranslateSettings
-from limbeck.teachers.store import About, Store, StoreTeacher
-from limbeck.teachers.switch import Owners, Switch
-from limbeck.teachers.translations import Recalled
+from limbeck.teachers.switch import DirectionIndex, Switch
+from limbeck.teachers.texts import CachedTexts
+from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher
 
 TRANSLATING, TESTED = 0.6, 0.75  # shares of the asking that are done after each part
 LIVE = Request(Want.LOGITS | Want.TOP | Want.SAMPLED)  # what a model at hand shows of words
@@ -64,7 +63,7 @@ class AskedPairs:
         if not _switched(writer):
             return self.kept
         rows = self.sequences[_name(writer), phase.targets]
-        owners = Owners.of([way.name for way in self.ground.ways], rows.uids, _whose(self.ground, rows))
+        owners = DirectionIndex.of([way.name for way in self.ground.ways], rows.uids, _whose(self.ground, rows))
         return Switch(self.kept, owners, self.scores, writer.run.switch)
 
 
@@ -144,8 +143,8 @@ def _tested(ground: Ground, run: Run, place: Path) -> tuple[Answers, list[str]]:
         owner = ground.teacher or ground.begin
         assert owner is not None
         test, kept = ground.corpus.test, kept_translations(ground, run.translate, ground.black_box, 1, place)
-        kept.complete(test.sources, test.uids, ground.black_box, 1, 1)
-        recalled = Recalled(ground.black_box.name, kept, test.sources, test.uids)
+        kept.fill(ground.black_box, test.sources, test.uids)
+        recalled = CachedTexts(ground.black_box.name, kept, test.sources, test.uids)
         return _exam(ground, run, Guided("", owner, ground.corpus)).of_engine(recalled, single=True)
     exams = [_exam(ground, run, way) for way in ground.ways]
     taken = [exam.taken(way.teacher.network, teaches=True) for exam, way in zip(exams, ground.ways, strict=True)]
@@ -192,7 +191,7 @@ def _with_words(asked: AskedPairs, writers: Sequence[Writer], run: Run, place: P
     if not wanted:
         return replace(asked, live=live)
     ground = asked.ground
-    about = About(
+    about = Manifest(
         kind="top",
         k=min(run.teacher_cache.top, ground.task.vocab_size),
         vocabulary=ground.task.vocab_size,
@@ -200,14 +199,14 @@ def _with_words(asked: AskedPairs, writers: Sequence[Writer], run: Run, place: P
         fingerprints={name: ground.fingerprints[name] for name in ("teacher", "tokenizer", "data")},
         notes={"teacher": run.teacher, "task": run.data.task, "data": run.data.train},
     )
-    store = Store(Path(run.teacher_cache.cache) if run.teacher_cache.cache else place, about, write=True)
+    store = TopKCache(Path(run.teacher_cache.cache) if run.teacher_cache.cache else place, about, write=True)
     for path in store.damaged:
         watcher.say(f"{path} was damaged and is asked again")
     _fill(store, asked, list(wanted), run, watcher)
-    return replace(asked, kept=StoreTeacher(store), live=live)
+    return replace(asked, kept=TopKTeacher(store), live=live)
 
 
-def _fill(store: Store, asked: AskedPairs, wanted: Sequence[tuple[str, str]], run: Run, watcher: Watcher) -> None:
+def _fill(store: TopKCache, asked: AskedPairs, wanted: Sequence[tuple[str, str]], run: Run, watcher: Watcher) -> None:
     """Every row that is not there yet is asked of its own direction's teacher."""
     ground = asked.ground
     collator = SequenceCollator(ground.tokenizer.pad_token_id, ground.task)
@@ -222,7 +221,7 @@ def _fill(store: Store, asked: AskedPairs, wanted: Sequence[tuple[str, str]], ru
                 share = (before + count) / max(total, 1)
                 watcher.at(ASKING, TESTED + (1 - TESTED) * share, "words of the targets")
 
-            keep(store, present, _batches(dataset, rows, collator, run.teacher_cache.batch_size), tell)
+            store.fill(present, _batches(dataset, rows, collator, run.teacher_cache.batch_size), tell)
             done += len(rows)
     if total:
         store.close()

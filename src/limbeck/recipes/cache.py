@@ -10,7 +10,6 @@ import torch
 
 from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.progress import Silent, Stage, Watcher
-from limbeck.core.topk import Sampled, Top
 from limbeck.data.encode import to_batch
 from limbeck.data.language_corpus import load_language
 from limbeck.data.tokens import asked_counts, uids_of
@@ -21,14 +20,10 @@ from limbeck.recipes.words import Words, ask_words, check_length, language_kind,
 from limbeck.students.folder import find_folder
 from limbeck.students.open import fingerprint, open_language_model, tokenizer_fingerprint
 from limbeck.students.vocabulary import own_words
-from limbeck.teachers.about import Info
-from limbeck.teachers.codec import SampledCodec, TopCodec
-from limbeck.teachers.keep import kept_of
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.store import Store
+from limbeck.teachers.topk import Info, TopKCache, compress
 
 ASKING = "asking"
-_PER_BLOCK = 12  # bytes of uid and count
 _MARGIN = 1.1  # of free space, for the index and for merging
 
 
@@ -74,7 +69,7 @@ def cache(run: CacheRun, *, data: object = None, teacher: Model | None = None, w
     }
     about = about_run(run, prints, vocabulary, top=run.top, draws=run.draws, temperature=run.temperature)
     watcher.plan([Stage(ASKING, 1.0)])
-    with Store(run.out, about, write=True) as store:
+    with TopKCache(run.out, about, write=True) as store:
         asker = LiveTeacher(taught.network, vocabulary=vocabulary)
         estimate = _estimate(store, asker, words, run.batch_size)
         if estimate.tokens:
@@ -98,7 +93,7 @@ def _architecture(run: CacheRun, teacher: Model | None) -> str:
     return (names or [""])[0]
 
 
-def _estimate(store: Store, teacher: LiveTeacher, words: Words, batch_size: int) -> Estimate:
+def _estimate(store: TopKCache, teacher: LiveTeacher, words: Words, batch_size: int) -> Estimate:
     """From a timed question, the second of two: the first one warms up."""
     train = words.splits["train"]
     left = sum(
@@ -109,21 +104,11 @@ def _estimate(store: Store, teacher: LiveTeacher, words: Words, batch_size: int)
     batch = to_batch(words.collator([train[row] for row in range(min(batch_size, len(train)))]), words.task)
     for _ in range(2):
         begun = time.perf_counter()
-        answers = kept_of(teacher.answer(batch).tokens, store.about, batch)
+        answers = compress(teacher.answer(batch).tokens, store.manifest, batch)
         seconds = time.perf_counter() - begun
     asked = max(len(answers), 1)
-    size = _bytes(answers, store) + _PER_BLOCK * len(batch.uids) / asked
     free = shutil.disk_usage(store.folder).free
-    return Estimate(left, left * seconds / asked, round(left * size), free)
-
-
-def _bytes(answers: Top | Sampled, store: Store) -> float:
-    """Of one token on disk."""
-    about = store.about
-    if isinstance(answers, Top):
-        return TopCodec(about.k, about.vocabulary, about.temperature).width
-    distinct = float((answers.weights > 0).sum()) / max(len(answers), 1)
-    return distinct * SampledCodec(about.k, about.vocabulary).width + 1
+    return Estimate(left, left * seconds / asked, store.estimate(left * len(batch.uids) / asked, left, answers), free)
 
 
 def _minutes(seconds: float) -> str:

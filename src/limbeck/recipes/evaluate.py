@@ -32,12 +32,13 @@ from limbeck.recipes.forms import Places
 from limbeck.recipes.place_exam import PlaceExam
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.tell import describe, measure_speed, now
-from limbeck.recipes.word_exam import Remembered, TokenExam
+from limbeck.recipes.word_exam import TokenExam
 from limbeck.recipes.words import ask_words, check_length
 from limbeck.students.open import fingerprint, open_classifier, open_language_model, shape_of, tokenizers_equal
 from limbeck.students.saved import kind_of, kind_saved, open_saved
 from limbeck.students.vocabulary import own_words, shared_words
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.memory import MemoryTeacher
 
 EVALUATING, TIMING = "answering", "measuring"
 
@@ -243,7 +244,7 @@ def evaluate_words(
     check_length(corpus, *(each.network for each in asked))
     words = ask_words(kind, corpus, reader, mask.settled().but(rounds=1), vocabulary)
     watcher.plan([Stage(f"{EVALUATING} {each.where}", float(each.network.num_parameters())) for each in asked])
-    beside = Remembered(LiveTeacher(asked[1].network, vocabulary=vocabulary)) if teacher else NoTeacher()
+    beside = MemoryTeacher(LiveTeacher(asked[1].network, vocabulary=vocabulary)) if teacher else NoTeacher()
     arms = []
     for each, role in reversed(list(zip(asked, ("student" if teacher else "model", "teacher"), strict=False))):
         found = TokenExam(words, beside if role == "student" else NoTeacher()).test(each.network)

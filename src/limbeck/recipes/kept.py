@@ -17,16 +17,15 @@ from limbeck.data.encode import to_batch
 from limbeck.data.tokens import TokenCollator, Tokens, uids_of
 from limbeck.recipes.run import CacheRun, Run
 from limbeck.recipes.words import Words
-from limbeck.teachers.keep import keep
-from limbeck.teachers.store import About, Store
+from limbeck.teachers.topk import Manifest, TopKCache
 
 _HOW = "make it again with `limbeck cache`, or give another folder with --cache"
 
 
 def about_run(
     run: Run | CacheRun, prints: dict[str, str], vocabulary: int, *, top: int, draws: int, temperature: float
-) -> About:
-    return About(
+) -> Manifest:
+    return Manifest(
         kind="sampled" if draws else "top",
         k=draws or min(top, vocabulary),
         vocabulary=vocabulary,
@@ -42,15 +41,17 @@ def about_run(
     )
 
 
-def new_store(place: Path, run: Run, prints: dict[str, str], vocabulary: int, want: Want, temperature: float) -> Store:
+def new_store(
+    place: Path, run: Run, prints: dict[str, str], vocabulary: int, want: Want, temperature: float
+) -> TopKCache:
     draws = (run.teacher_cache.draws or 50) if want & Want.SAMPLED else 0
     about = about_run(run, prints, vocabulary, top=run.teacher_cache.top, draws=draws, temperature=temperature)
-    return Store(place, about, write=True)
+    return TopKCache(place, about, write=True)
 
 
-def check_kept(store: Store, prints: dict[str, str], vocabulary: int, want: Want) -> None:
+def check_kept(store: TopKCache, prints: dict[str, str], vocabulary: int, want: Want) -> None:
     """Refuses answers of another teacher, to other questions, or of another kind."""
-    about = store.about
+    about = store.manifest
     other = [
         what
         for what in ("teacher", "tokenizer", "mask")
@@ -72,13 +73,13 @@ def check_kept(store: Store, prints: dict[str, str], vocabulary: int, want: Want
         )
 
 
-def kept_rounds(store: Store) -> int:
+def kept_rounds(store: TopKCache) -> int:
     """How many masks per block were asked about, as its maker wrote down."""
-    return int(store.about.notes.get("mask", {}).get("rounds", 0))
+    return int(store.manifest.notes.get("mask", {}).get("rounds", 0))
 
 
 def fill(
-    store: Store,
+    store: TopKCache,
     teacher: Teacher,
     words: Words,
     batch_size: int,
@@ -105,7 +106,7 @@ def fill(
         for round, blocks in missing.items()
         for batch in _batches(train, words.collator, blocks, round, batch_size)
     )
-    keep(store, teacher, asked, lambda done: on_share((everything - lacking + done) / everything))
+    store.fill(teacher, asked, lambda done: on_share((everything - lacking + done) / everything))
     if lacking:
         store.close()
     on_share(1.0)

@@ -43,13 +43,14 @@ from limbeck.recipes.recipe import from_table
 from limbeck.recipes.run import Run, complete
 from limbeck.recipes.tell import settle
 from limbeck.recipes.tell_words import WordFindings, tell_words
-from limbeck.recipes.word_exam import Remembered, TokenExam
+from limbeck.recipes.word_exam import TokenExam
 from limbeck.recipes.words import Words, ask_words, check_length, mask_fingerprint, text_fingerprint
 from limbeck.students.open import fingerprint, knows_pairs, open_language_model, shape_of, tokenizer_fingerprint
 from limbeck.students.vocabulary import own_words, shared_words
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.memory import MemoryTeacher
 from limbeck.teachers.settings import TeacherCacheSettings
-from limbeck.teachers.store import Store, StoreTeacher, open_store
+from limbeck.teachers.topk import TopKCache, TopKTeacher
 from limbeck.training.trainer import check_loggers
 
 LIVE = Want.LOGITS | Want.TOP | Want.SAMPLED  # what a language model at hand can show without being asked for more
@@ -68,7 +69,7 @@ class Ready:
     words: Words
     fingerprints: dict[str, str]
     live: bool
-    store: Store | None
+    store: TopKCache | None
     notes: list[str]
 
 
@@ -205,22 +206,22 @@ def _lives(objective: Objective, run: Run) -> tuple[bool, list[str]]:
     return True, [f"The objective wants the teacher's {whole}, too large to keep: it is asked at every step."]
 
 
-def _store(run: Run, objective: Objective, prints: dict[str, str], vocabulary: int, writable: bool) -> Store:
+def _store(run: Run, objective: Objective, prints: dict[str, str], vocabulary: int, writable: bool) -> TopKCache:
     """The answers kept so far, checked against what is asked; made anew where there are none."""
     place = answers_place(run)
     if (place / "index.json").exists() or not writable:
-        store = open_store(place, write=writable)
+        store = TopKCache.open(place, write=writable)
         check_kept(store, prints, vocabulary, wants(objective))
-        if run.teacher_cache.top not in (TeacherCacheSettings().top, store.about.k) and store.about.kind == "top":
+        if run.teacher_cache.top not in (TeacherCacheSettings().top, store.manifest.k) and store.manifest.kind == "top":
             raise MismatchError(
-                f"--top asks for {run.teacher_cache.top} words, but the cache in {place} holds {store.about.k}",
+                f"--top asks for {run.teacher_cache.top} words, but the cache in {place} holds {store.manifest.k}",
                 "leave --top out (--objective.truncated.k takes fewer than are held), or give another folder",
             )
     else:
         heat = max((part.temperature for part in _cached_parts(objective)), default=1.0)
         store = new_store(place, run, prints, vocabulary, wants(objective), heat)
     for part in _cached_parts(objective):
-        part.fits(store.about.k, store.about.temperature)
+        part.fits(store.manifest.k, store.manifest.temperature)
     return store
 
 
@@ -228,21 +229,21 @@ def _cached_parts(objective: Objective) -> list[Truncated | SampledTargets]:
     return [part for weight, part in objective.weighted if weight and isinstance(part, Truncated | SampledTargets)]
 
 
-def _rounds(run: Run, store: Store | None) -> int:
+def _rounds(run: Run, store: TopKCache | None) -> int:
     """A cache serves the masks it holds; a run that fills its own keeps one per epoch."""
     if run.mask.rounds or store is None:
         return run.mask.rounds
     return kept_rounds(store) if run.teacher_cache.cache and kept_rounds(store) else ceil(run.train.epochs)
 
 
-def _teachers(ready: Ready, watcher: Watcher) -> tuple[Teacher, Remembered]:
+def _teachers(ready: Ready, watcher: Watcher) -> tuple[Teacher, MemoryTeacher]:
     """Who is asked while training, and who the students are compared with on the test split."""
     taught: Teacher = NoTeacher()
     if ready.teacher is not None:
         ask = ready.plan.of_teacher | Request(LIVE)
         network = install(ready.teacher.network) if ask.want & ATTENTION_PARTS else ready.teacher.network
         taught = LiveTeacher(network, ask, ready.words.task.vocab_size)
-    beside = Remembered(taught)
+    beside = MemoryTeacher(taught)
     if ready.store is None:
         watcher.at(ASKING, 1.0)
         return (taught if ready.live else NoTeacher()), beside
@@ -254,7 +255,7 @@ def _teachers(ready: Ready, watcher: Watcher) -> tuple[Teacher, Remembered]:
         lambda done: watcher.at(ASKING, done),
         watcher,
     )
-    return StoreTeacher(ready.store), beside
+    return TopKTeacher(ready.store), beside
 
 
 def _cells(ready: Ready, teacher: Teacher, exam: TokenExam) -> list[Cell]:

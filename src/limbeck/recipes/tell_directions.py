@@ -67,7 +67,7 @@ def _switched(contest: Contest, lane: Lane) -> Iterator[str]:
         if switch.settings.strategy == "fixed":
             continue
         for outcome in contest.outcomes[lane.name]:
-            for name in switch.owners.names:
+            for name in switch.directions.names:
                 said = _course(switch, name, _measured(outcome.result))
                 whose = f"the teacher of {name}" if name else "the teacher"
                 yield f"{lane.name}, seed {outcome.result.seed}: {whose} {said}"

@@ -21,7 +21,7 @@ from limbeck.recipes.run import Run
 from limbeck.recipes.tell import citations, describe, now, speeds_of
 from limbeck.recipes.words import Words, sample_of
 from limbeck.students.open import open_language_model, shape_of
-from limbeck.teachers.about import Info
+from limbeck.teachers.topk import Info
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ def _remarks(found: WordFindings) -> list[str]:
     if found.teacher is None:
         remarks.append("The teacher was not there: only its kept answers, so it is not measured itself.")
     if found.kept:
-        what = "draws" if found.kept.about.kind == "sampled" else "most probable words"
+        what = "draws" if found.kept.manifest.kind == "sampled" else "most probable words"
         remarks.append(
-            f"The teacher's answers, {found.kept.about.k} {what} of each of {found.kept.tokens:,} tokens, took "
+            f"The teacher's answers, {found.kept.manifest.k} {what} of each of {found.kept.tokens:,} tokens, took "
             f"{found.kept.bytes_per_token:.0f} bytes per token on disk."
         )
     if "plain" not in found.outcomes and wants(found.objective):

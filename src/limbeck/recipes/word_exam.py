@@ -11,7 +11,6 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.trace import Batch, Trace
 from limbeck.data.tokens import Tokens, token_batches
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import Tally, tally
@@ -19,29 +18,6 @@ from limbeck.recipes.cell import Answers
 from limbeck.recipes.words import Words
 
 BATCH = 32  # blocks
-
-
-class Remembered(Teacher):
-    """A teacher whose answers stay in memory: what it said of the test split serves every student.
-
-    Logits that are more than a projection are too large for that; such a teacher is asked again."""
-
-    def __init__(self, teacher: Teacher) -> None:
-        self.teacher = teacher
-        self.has = teacher.has
-        self.forgets = False  # what it was asked, so that the teacher must stay
-        self._said: dict[tuple[int, ...], Trace] = {}
-
-    def answer(self, batch: Batch) -> Trace:
-        key = tuple(batch.uids.tolist())
-        if key in self._said:
-            return self._said[key]
-        shown = self.teacher.answer(batch)
-        if shown.tokens.weight.numel():
-            self._said[key] = shown
-        else:
-            self.forgets = True
-        return shown
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from limbeck.measure.closest import choose
 from limbeck.recipes.run import Run
 from limbeck.tasks.engine import SAMPLE, choose_engine
 from limbeck.teachers.settings import TranslateSettings
-from limbeck.teachers.translations import Translations
+from limbeck.teachers.texts import TextCache
 
 if TYPE_CHECKING:
     from limbeck.recipes.ground import Ground
@@ -30,7 +30,7 @@ class Written:
     settings: TranslateSettings
     prefix: str  # of every source
     train: Parallel
-    kept: Translations
+    kept: TextCache
 
     def targets(self, kind: str) -> tuple[list[int], list[str], str]:
         """Of beam or closest: rows to learn from, what to write there, and a sentence on those left out."""
@@ -50,7 +50,7 @@ class Written:
         return [self._of(row)[0].text for row in range(len(self.train))]
 
     def _of(self, row: int) -> list[Hypothesis]:
-        return self.kept.of(int(self.train.uids[row]), self.train.sources[row])
+        return self.kept.get(int(self.train.uids[row]), self.train.sources[row])
 
 
 def gold_targets(train: Parallel) -> tuple[list[int], list[str], str]:
@@ -89,13 +89,13 @@ def translated(
     translator, note = _translator(ground, settings, place)
     kept = kept_translations(ground, settings, translator, nbest, place)
     alone = ground.black_box is not None
-    kept.complete(train.sources, train.uids, translator, 1 if alone else settings.beam, nbest, on_share)
+    kept.fill(translator, train.sources, train.uids, 1 if alone else settings.beam, nbest, on_share)
     return Written(settings, run.parallel.prefix, train, kept), note
 
 
 def kept_translations(
     ground: Ground, settings: TranslateSettings, translator: Engine, nbest: int, place: Path
-) -> Translations:
+) -> TextCache:
     """Of this teacher, with these knobs; of another one they are refused."""
     about: dict[str, Any] = {
         "teacher": settings.command or settings.endpoint,
@@ -106,7 +106,7 @@ def kept_translations(
         "engine": translator.name,
         "nbest": nbest,
     }
-    return Translations(place, about)
+    return TextCache(place, about)
 
 
 def _translator(ground: Ground, settings: TranslateSettings, place: Path) -> tuple[Engine, str]:
