@@ -10,8 +10,9 @@ import sys
 import pytest
 from filelock import Timeout
 
+from limbeck.core import files
 from limbeck.core.errors import DataError, LimbeckError
-from limbeck.core.files import atomic, atomic_folder, explained, locked, write_text
+from limbeck.core.files import atomic, atomic_folder, explained, locked, sweep, write_text
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path):
@@ -97,6 +98,21 @@ def test_a_folder_appears_when_it_is_whole_and_replaces_the_old_one(tmp_path):
     with pytest.raises(KeyboardInterrupt), atomic_folder(path):
         raise KeyboardInterrupt
     assert [file.name for file in path.parent.iterdir()] == ["folder"]
+
+
+def test_what_a_dead_process_left_is_swept_and_what_a_living_one_writes_is_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "SETTLED_SECONDS", -1.0)
+    left = tmp_path / ".file.part"
+    left.touch()
+    with atomic(tmp_path / "file") as part:
+        part.write_text("whole")
+        sweep(tmp_path)
+        assert not left.exists()
+    assert (tmp_path / "file").read_text() == "whole"
+    monkeypatch.undo()
+    left.touch()
+    sweep(tmp_path)
+    assert left.exists(), "its writer may not have marked it yet"
 
 
 HOLD = """

@@ -28,7 +28,7 @@ def beginner(tmp_path_factory):
 def contents(folder):
     """uid → what is kept of it."""
     store = TopKCache.open(folder)
-    uids = store._index.uids
+    uids = store.uids
     top, counts = store.get(uids)
     ends = np.cumsum(counts)
     return {
@@ -143,13 +143,13 @@ def test_draws(ask, masked, corpus, beginner, tmp_path):
     assert said.code == 0, said.err
     assert "20 draws of 36 words, temperature 2" in re.sub(r"\s+", " ", said.out)
     given = ("distill", "--task", "mask-fill", "--student-from", beginner, "--data", corpus, "--cache", out, *WORDS)
-    custom = ("--recipe", "custom", "--objective.drawn.weight", 1)
-    said = limbeck(*given, *custom, "--objective.drawn.temperature", 2, "--out", tmp_path / "run")
+    custom = ("--recipe", "custom", "--objective.sampled.weight", 1)
+    said = limbeck(*given, *custom, "--objective.sampled.temperature", 2, "--out", tmp_path / "run")
     assert said.code == 0, said.err
     assert any("20 draws of each" in note for note in Record.load(tmp_path / "run").notes)
     said = limbeck(*given, *custom, "--out", tmp_path / "other")
     assert said.code == 2
-    assert "'drawn' works at temperature 1" in said.err
+    assert "'sampled' works at temperature 1" in said.err
     said = limbeck(*given, "--out", tmp_path / "other")
     assert said.code == 2
     assert "keeps draws, but the objective wants top" in said.err

@@ -4,6 +4,7 @@ import os
 import signal
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -272,6 +273,17 @@ def test_only_the_main_process_writes(tmp_path, kind, monkeypatch):
     assert kind.open(tmp_path / "store").damaged == [shard]
     kind.fill(kind.open(tmp_path / "store"), UIDS)
     assert {path.name for path in (tmp_path / "store").iterdir()} == before
+
+
+def test_whoever_makes_a_folder_waits_for_the_lock(tmp_path, kind):
+    with ThreadPoolExecutor() as pool:
+        with FileLock(tmp_path / ".lock"):
+            waiting = pool.submit(kind.open, tmp_path)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.4)
+            assert not (tmp_path / "index.json").exists()
+        assert waiting.result(timeout=30).lacks(UIDS).all()
+    assert [path.name for path in tmp_path.iterdir()] == ["index.json"]
 
 
 def test_whoever_merges_waits_for_the_lock(tmp_path, nursery):

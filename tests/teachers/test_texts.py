@@ -246,7 +246,7 @@ def test_old_half_written_files_are_swept_and_new_ones_left(tmp_path):
     TextCache(tmp_path, ABOUT)
     old, new = tmp_path / ".shard-1.part", tmp_path / ".shard-2.part"
     old.write_bytes(b"{")
-    new.write_bytes(b"{")
     os.utime(old, (1, 1))
+    new.write_bytes(b"{")
     TextCache(tmp_path, ABOUT)
     assert (old.exists(), new.exists()) == (False, True)

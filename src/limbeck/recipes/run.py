@@ -124,7 +124,7 @@ class CacheRun(Settings):
     top: int = knob(50, "how many of the most probable words are kept of each answer", at_least=1, short="--top")
     draws: int = knob(
         0,
-        "keep this many draws from the distribution instead of its top; serves the objective 'drawn'",
+        "keep this many draws from the distribution instead of its top; serves the objective 'sampled'",
         at_least=0,
         at_most=255,
     )

@@ -9,7 +9,7 @@ from limbeck.engines.base import BATCH_TOKENS
 
 
 class TeacherCacheSettings(Settings):
-    live: bool = knob(False, "ask the teacher at every step instead of once; slower, same losses")
+    live: bool = knob(False, "run the teacher at every step instead of caching its outputs; slower, same losses")
     cache: str = knob(
         "",
         "folder of the teacher's answers, to share between runs; of words, made by `limbeck cache` (default: in --out)",
@@ -21,7 +21,7 @@ class TeacherCacheSettings(Settings):
     )
     draws: int = knob(
         0,
-        "of words: keep this many draws from the distribution instead of its top; serves the objective 'drawn'",
+        "of words: keep this many draws from the distribution instead of its top; serves the objective 'sampled'",
         at_least=0,
         at_most=255,
     )
@@ -40,7 +40,7 @@ class TranslateSettings(Settings):
         "", "a teacher that is only a program: it reads a source per line and writes a translation per line"
     )
     endpoint: str = knob("", "a teacher that is only an address: it is posted a JSON list of sources")
-    beam: int = knob(5, "hypotheses kept open while the teacher translates", at_least=1, source="Kim and Rush 2016, 5")
+    beam: int = knob(5, "beam size of the teacher", at_least=1, source="Kim and Rush 2016, 5")
     nbest: int = knob(0, "translations kept of each source; 0: one, and of 'closest' as many as the beam", at_least=0)
     closeness: Literal["bleu", "chrf"] = knob(
         "bleu", "how 'closest' is told: smoothed sentence BLEU or chrF, both as sacrebleu has them"

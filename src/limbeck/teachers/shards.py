@@ -30,12 +30,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from limbeck.core.errors import MismatchError
-from limbeck.core.files import atomic, explained, locked, write_text
+from limbeck.core.files import atomic, explained, locked, sweep, write_text
 from limbeck.core.process import is_main
 
 VERSION = 3
 INDEX, OLD_INDEX = "index.json", "cache.json"  # format 2 had the other name
-STALE_SECONDS = 3600.0  # a half-written file of this age has no writer any more
+LOCK = ".lock"
 T = TypeVar("T")
 
 
@@ -116,7 +116,10 @@ class ShardFolder(ABC, Generic[T]):
         with atomic(path) as part:
             part.write_bytes(content)
         if is_main():
-            self.shards[path] = self._parse(_map(path))
+            try:
+                self.shards[path] = self._parse(_map(path))
+            except FileNotFoundError:  # another process merged it just now
+                self.refresh()
         return path
 
     def _delete(self, path: Path) -> None:
@@ -126,7 +129,7 @@ class ShardFolder(ABC, Generic[T]):
                 path.unlink(missing_ok=True)
 
     def _lock(self) -> AbstractContextManager[None]:
-        return locked(self.folder / ".lock")
+        return locked(self.folder / LOCK)
 
     @property
     def _identity(self) -> str:
@@ -137,11 +140,16 @@ class ShardFolder(ABC, Generic[T]):
         index = self.folder / INDEX
         with explained(index):
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._sweep()
-            if not index.exists() and not (self.folder / OLD_INDEX).exists():
-                for path in self.folder.glob("shard-*[!d]"):  # all but .damaged
-                    self._refuse_foreign(path)
-                write_index(index, self.index)  # of two who do so at once, the other is refused by the name of shards
+            sweep(self.folder)
+            if index.exists() or (self.folder / OLD_INDEX).exists():
+                return
+            with self._lock():
+                if not index.exists():
+                    for path in self.folder.glob("shard-*[!d]"):  # all but .damaged
+                        self._refuse_foreign(path)
+                    write_index(index, self.index)
+                with suppress(OSError):  # whoever waits for the lock finds the index
+                    (self.folder / LOCK).unlink()
 
     def _refuse_foreign(self, path: Path) -> None:
         if path.name.split("-")[1] != self._identity:
@@ -153,13 +161,6 @@ class ShardFolder(ABC, Generic[T]):
         if is_main():
             with suppress(OSError):  # read-only, or another process was first: it is left out all the same
                 path.replace(path.with_suffix(".damaged"))
-
-    def _sweep(self) -> None:
-        """Deletes what writers left half-written when they were killed."""
-        for part in self.folder.glob(".*.part"):
-            with suppress(OSError):  # another process was first, or the folder is read-only
-                if time.time() - part.stat().st_mtime > STALE_SECONDS:
-                    part.unlink()
 
 
 def read_shard(path: Path) -> mmap.mmap:

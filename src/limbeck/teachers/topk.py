@@ -95,6 +95,11 @@ class TopKCache(RaggedFolder):
         return len(self._where("codes").uids)
 
     @property
+    def uids(self) -> Ints:
+        """Of the examples that are there, sorted."""
+        return self._where("codes").uids
+
+    @property
     def tokens(self) -> int:
         return int(self._where(self._per_token).rows.sum())
 
