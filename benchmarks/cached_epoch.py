@@ -46,8 +46,8 @@ from limbeck.recipes.prepare import data_fingerprint
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.students.load import load
 from limbeck.students.shrink import Shrink
-from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import LogitsCache
 from limbeck.training.schedule import Schedule
 
 LAYERS = 3
@@ -126,7 +126,7 @@ class Bench:
         return {"seconds": time.perf_counter() - start, "digest": witness.digest}
 
 
-def fill(corpus: Corpus, folder: Path) -> Cache:
+def fill(corpus: Corpus, folder: Path) -> LogitsCache:
     """A MiniLM with a fresh head answers every row and leaves a shrunk student beside its answers."""
     set_seed(SEED)
     teacher, tokenizer = load(demo_model(), corpus.task.kind, corpus.task, new_head=True)
@@ -138,7 +138,7 @@ def fill(corpus: Corpus, folder: Path) -> Cache:
         "tokenizer": tokenizer_fingerprint(tokenizer),
         "data": data_fingerprint(corpus, MAX_LENGTH),
     }
-    cache = Cache(folder / "cache", prints)
+    cache = LogitsCache(folder / "cache", prints)
     asked = batches(encode(corpus.train, tokenizer, MAX_LENGTH), Collator(tokenizer, corpus.task), 64)
     cache.fill(LiveTeacher(teacher), asked)
     return cache
@@ -150,7 +150,7 @@ def remember(job: dict[str, Any]) -> None:
     folder = Path(job["folder"])
     corpus = sentences(job["rows"])
     cached = job["kind"] == "cached"
-    teacher = Cache(folder / "cache", job["fingerprints"]).teacher() if cached else NoTeacher()
+    teacher = LogitsCache(folder / "cache", job["fingerprints"]).teacher() if cached else NoTeacher()
     bench = Bench(folder, corpus, teacher)
     bench.trainer(job["kind"], bench.student).train()
 

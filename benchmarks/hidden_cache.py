@@ -41,8 +41,8 @@ from limbeck.recipes.prepare import data_fingerprint
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.students.load import load
 from limbeck.students.sizes import shape_of
-from limbeck.teachers.cache import Cache, estimate
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import LogitsCache
 
 BATCH, LAYERS = 32, (1, 2, 3, 4, 5, 6)
 
@@ -77,11 +77,11 @@ def run(args: argparse.Namespace, folder: Path) -> Finding:
         "data": data_fingerprint(corpus, MAX_LENGTH),
     }
     encoded, collator = encode(corpus.train, tokenizer, MAX_LENGTH), Collator(tokenizer, corpus.task)
-    stated = estimate(ask_for(*LAYERS), shape_of(network), corpus.task, encoded.lengths)
     scattered = np.random.default_rng(SEED).permutation(len(encoded)).tolist()
-    cache = Cache(folder, prints, ask_for(*LAYERS))
+    cache = LogitsCache(folder, prints, ask_for(*LAYERS))
+    stated = cache.estimate(shape_of(network), corpus.task, encoded.lengths)
     start = time.perf_counter()
-    cache.fill(LiveTeacher(network, cache.ask), in_batches(encoded, collator, scattered))
+    cache.fill(LiveTeacher(network, cache.request), in_batches(encoded, collator, scattered))
     filling = time.perf_counter() - start
     epoch = list(in_batches(encoded, collator, list(Buckets(encoded.lengths, BATCH, SEED))))[:asked]
     teachers: dict[str, list[Teacher]] = {

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
+from tiny_reverser import make_marian, train_to_reverse
+from tiny_reverser import make_tokenizer as make_words
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +25,23 @@ def teacher_folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def reviews(tmp_path_factory) -> Path:
     return write_csv(tmp_path_factory.mktemp("data") / "reviews.csv", make_rows())
+
+
+@pytest.fixture(scope="session")
+def words():
+    """The tokenizer of the reverser."""
+    return make_words()
+
+
+@pytest.fixture(scope="session")
+def reverser(words):
+    """A translator that learnt to write its source backwards."""
+    return train_to_reverse(make_marian(scale=1.0, d_model=48, init_std=0.14), words)
+
+
+@pytest.fixture(scope="session")
+def reverser_folder(reverser, words, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reverser") / "model"
+    reverser.save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder

@@ -17,17 +17,16 @@ from limbeck.data.encode import to_batch
 from limbeck.data.parallel import Parallel, source_uids
 from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
 from limbeck.data.subwords import train_subwords
+from limbeck.engines.transformers import TransformersEngine
 from limbeck.measure.tokens import tally
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.loss import loss
 from limbeck.recipes.sequence_exam import SequenceExam
 from limbeck.students.seq2seq import decoder_start, new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
-from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.store import About, Store, StoreTeacher
-from limbeck.teachers.translate_settings import TranslateSettings
-from limbeck.teachers.translators import Generating
+from limbeck.teachers.settings import TranslateSettings
+from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 from tiny_reverser import make_tokenizer
@@ -215,11 +214,11 @@ def test_words_kept_on_disk_teach_what_the_live_teacher_does(model, teacher, tmp
     live, slope = measured(1.0 * WordKD(temperature=temperature), model, teacher, [batch])
     collator = SequenceCollator(PIECES.pad_token_id, TASK)
     for k in (WORDS, 50):
-        about = About(kind="top", k=k, vocabulary=WORDS, temperature=temperature, fingerprints={"teacher": "x"})
-        store = Store(tmp_path / str(k), about, write=True)
-        keep(store, teacher, sequence_batches(rows, collator, 5), lambda done: None)
+        about = Manifest(kind="top", k=k, vocabulary=WORDS, temperature=temperature, fingerprints={"teacher": "x"})
+        store = TopKCache(tmp_path / str(k), about, write=True)
+        store.fill(teacher, sequence_batches(rows, collator, 5), lambda done: None)
         store.close()
-        kept = StoreTeacher(Store(tmp_path / str(k), about))
+        kept = TopKTeacher(TopKCache(tmp_path / str(k), about))
         value, gradient = measured(1.0 * Truncated(temperature=temperature), model, kept, [batch])
         exact, _ = measured(1.0 * Truncated(k=k, temperature=temperature), model, teacher, [batch])
         assert value == pytest.approx(exact, rel=1e-3), "only by the rounding of what is kept"
@@ -293,7 +292,7 @@ def test_surprise_at_what_one_wrote_oneself_is_minus_its_log_p(taught, beam):
 
     q is over the words that may be written: all but the pad."""
     model, whole = taught
-    best = [one[0] for one in Generating(model, whole).translate(SOURCES, beam)]
+    best = [one[0] for one in TransformersEngine(model, whole).translate(SOURCES, beam)]
     rows = encoded(model, whole, targets=[one.text for one in best])
     found = tally(model, sequence_batches(rows, SequenceCollator(whole.pad_token_id, TASK), 8))
     nats = dict(zip(found.uids.tolist(), found.sums[:, 0], strict=True))

@@ -11,8 +11,8 @@ from limbeck.data.encode import Collator, batches, encode
 from limbeck.data.settings import DataSettings
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.recipes.cell import scorer
-from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import LogitsCache
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import COMPLETE, Distiller
 from tiny import make_classifier, make_rows, make_tokenizer
@@ -112,7 +112,7 @@ def test_a_half_written_checkpoint_is_passed_over(tmp_path, corpus, teacher):
 
 
 def test_live_and_cached_teachers_give_the_same_losses(tmp_path, corpus, teacher):
-    cache = Cache(tmp_path / "cache", {})
+    cache = LogitsCache(tmp_path / "cache", {})
     tokenizer = make_tokenizer()
     for split in (corpus.train, corpus.dev):
         cache.fill(teacher, batches(encode(split, tokenizer, 32), Collator(tokenizer, corpus.task), 32))

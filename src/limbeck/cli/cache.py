@@ -28,9 +28,9 @@ def cache(run_file: File = None, info: InfoOf = "", print_: Print = False, knobs
 
     console = Console()
     if info:
-        from limbeck.teachers.store import open_store
+        from limbeck.teachers.topk import TopKCache
 
-        show_info(console, info, open_store(info).info())
+        show_info(console, info, TopKCache.open(info).info())
         return
     run = CacheRun(**gather(run_file, knobs or {}, resume=False))
     if print_:
@@ -48,7 +48,7 @@ def show_info(console: Any, folder: str, found: Any) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    about = found.about
+    about = found.manifest
     what = f"{about.k} draws" if about.kind == "sampled" else f"the {about.k} most probable"
     rows = {
         "folder": folder,

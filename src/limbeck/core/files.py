@@ -6,30 +6,103 @@ import errno
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from limbeck.core.errors import LimbeckError
+from limbeck.core.process import is_main
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+
+SETTLED_SECONDS, STALE_SECONDS = 1.0, 3600.0  # ages at which a part is marked as held, and past all doubt left behind
 
 
 @contextmanager
 def atomic(path: Path | str) -> Iterator[Path]:
-    """Yields a temporary path beside `path`, and puts it in place when the block ends well."""
+    """Yields a temporary path beside `path`, and puts it in place when the block ends well.
+
+    Only the main process writes: in the others the path is elsewhere, and what is written there is thrown away."""
     path = Path(path)
+    if not is_main():
+        with tempfile.TemporaryDirectory() as scratch:
+            yield Path(scratch) / path.name
+        return
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        os.close(handle)
         part = Path(name)
         try:
+            if fcntl is None:
+                os.close(handle)
+            else:
+                with suppress(OSError):  # a file system without locks
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held while this process lives: see sweep
             yield part
             with part.open("rb") as written:
                 os.fsync(written.fileno())
             os.chmod(part, 0o666 & ~_umask())
             os.replace(part, path)
         finally:
+            if fcntl is not None:
+                os.close(handle)
             part.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Deletes what killed processes left half-written."""
+    for part in folder.glob(".*.part"):
+        with suppress(OSError):  # held, gone, or in a folder that cannot be written
+            age = time.time() - part.stat().st_mtime
+            if age > STALE_SECONDS or (age > SETTLED_SECONDS and _is_free(part)):
+                part.unlink()
+
+
+def _is_free(part: Path) -> bool:
+    """Whether the process that wrote it is gone."""
+    if fcntl is None:
+        return False
+    with part.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises an OSError while it is held
+    return True
+
+
+@contextmanager
+def atomic_folder(path: Path | str) -> Iterator[Path]:
+    """Yields an empty folder beside `path`, and puts it in place when the block ends well.
+
+    In every process: where ranks share the path, only the main one may call it."""
+    path = Path(path)
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            yield part
+            part.chmod(0o755)
+            if path.exists():
+                shutil.rmtree(path)
+            part.rename(path)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def locked(path: Path | str, timeout: float = -1) -> Iterator[None]:
+    """Holds the lock file `path`, waiting for it; the operating system frees it when its holder dies.
+
+    The file stays: whoever waits for one that is deleted waits beside those who make it anew. Processes other than the
+    main one write nothing, so they hold nothing. A `timeout` in seconds ends in filelock's Timeout."""
+    if not is_main():
+        yield
+        return
+    from filelock import FileLock
+
+    with FileLock(path, timeout=timeout):
+        yield
 
 
 def write_text(path: Path | str, text: str) -> Path:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 
@@ -35,3 +36,17 @@ class Silent:
 
     def say(self, message: str) -> None:
         return None
+
+
+@contextmanager
+def no_progress_bars() -> Iterator[None]:
+    """Silences the bars that transformers draws when it loads and saves."""
+    from transformers.utils import logging
+
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if bars:
+            logging.enable_progress_bar()

@@ -15,13 +15,13 @@ from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.place_single import load_place_texts
 from limbeck.data.single import load_texts
 from limbeck.data.window_settings import WindowSettings
+from limbeck.engines.ctranslate2 import read_facts
 from limbeck.jobs.bench_settings import BenchRun
 from limbeck.jobs.record import describe, measured_arm, measured_record
 from limbeck.measure.size import converted_size, is_ctranslate2, size_of
 from limbeck.measure.timing import MEASURING, measure_speed
 from limbeck.students.load import load_saved
 from limbeck.tasks.find import kind_of_model
-from limbeck.teachers.ct2_folder import facts_of
 
 
 def bench(
@@ -85,7 +85,7 @@ def _texts(run: BenchRun, kind: Kind) -> list[tuple[str, str]]:
 def _sized(source: str, trust_remote_code: bool) -> Arm:
     name = Path(source).name
     if is_ctranslate2(source):
-        facts_of(source)  # or refuses: without them it may write something else
+        read_facts(source)  # or refuses: without them it may write something else
         return measured_arm(source, "model", f"{name}, in CTranslate2", None, converted_size(source))
     network, _ = load_saved(source, trust_remote_code=trust_remote_code)
     return measured_arm(source, "model", f"{name}, {describe(network)}", network, size_of(network, Path(source)))

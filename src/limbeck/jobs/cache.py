@@ -11,7 +11,6 @@ import torch
 
 from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.progress import ProgressItem, Silent, Watcher
-from limbeck.core.topk import Sampled, Top
 from limbeck.data.encode import to_batch
 from limbeck.data.language import MaskSettings
 from limbeck.data.tokens import Tokens, asked_counts, uids_of
@@ -20,13 +19,9 @@ from limbeck.jobs.teaching import COLLECTING, fill_cache, manifest
 from limbeck.tasks.base import EncodedData, Model, Setup
 from limbeck.tasks.find import task_of
 from limbeck.tasks.language import LanguageTask
-from limbeck.teachers.about import Info
-from limbeck.teachers.codec import SampledCodec, TopCodec
-from limbeck.teachers.keep import kept_of
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.store import Store
+from limbeck.teachers.topk import Info, TopKCache, compress
 
-_PER_BLOCK = 12  # bytes of uid and count
 _MARGIN = 1.1  # of free space, for the index and for merging
 
 
@@ -69,7 +64,7 @@ def cache(run: CacheRun, *, data: object = None, teacher: Model | None = None, w
     setup = task.prepare(data, teacher or task.load(run.teacher), watcher)
     about = manifest(run, run, setup.fingerprints, setup.info.vocab_size, run.top, run.draws, run.temperature)
     watcher.plan([ProgressItem(COLLECTING, 1.0)])
-    with Store(run.out, about, write=True) as store:
+    with TopKCache(run.out, about, write=True) as store:
         estimate = _estimate(store, setup, run.batch_size)
         if estimate.tokens:
             watcher.say(estimate.sentence())
@@ -84,7 +79,7 @@ def cache(run: CacheRun, *, data: object = None, teacher: Model | None = None, w
         return store.info()
 
 
-def _estimate(store: Store, setup: Setup, batch_size: int) -> Estimate:
+def _estimate(store: TopKCache, setup: Setup, batch_size: int) -> Estimate:
     """From a timed batch, the second of two: the first one warms up."""
     data: EncodedData = setup.data
     train: Any = data.train("")
@@ -100,21 +95,12 @@ def _estimate(store: Store, setup: Setup, batch_size: int) -> Estimate:
     batch = to_batch(data.evaluator.collate(rows), data.info)
     for _ in range(2):
         begun = time.perf_counter()
-        outputs = kept_of(teacher.answer(batch).tokens, store.about, batch)
+        outputs = compress(teacher.answer(batch).tokens, store.manifest, batch)
         seconds = time.perf_counter() - begun
     tokens = max(len(outputs), 1)
-    size = _bytes(outputs, store) + _PER_BLOCK * len(batch.uids) / tokens
+    size = store.estimate(left * len(batch.uids) / tokens, left, outputs)
     free = shutil.disk_usage(store.folder).free
-    return Estimate(left, left * seconds / tokens, round(left * size), free)
-
-
-def _bytes(outputs: Top | Sampled, store: Store) -> float:
-    """Of one token on disk."""
-    about = store.about
-    if isinstance(outputs, Top):
-        return TopCodec(about.k, about.vocabulary, about.temperature).width
-    distinct = float((outputs.weights > 0).sum()) / max(len(outputs), 1)
-    return distinct * SampledCodec(about.k, about.vocabulary).width + 1
+    return Estimate(left, left * seconds / tokens, size, free)
 
 
 def _minutes(seconds: float) -> str:

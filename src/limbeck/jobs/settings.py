@@ -17,7 +17,6 @@ from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import ObjectiveTable, Recipe, StageSettings, find, from_table, to_table
 from limbeck.students import seq2seq_config
 from limbeck.students.shrink import Shrink
-from limbeck.teachers import switch_settings, translate_settings
 from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.training.schedule import Schedule
 
@@ -28,8 +27,14 @@ AUTO: dict[Kind, str] = {
     **dict.fromkeys(("mask-fill", "generate"), "truncated"),
     "translate": "seq-kd",
 }
-_TABLES_OF = (augment, direction_settings, language, parallel_settings, window_settings, seq2seq_config)
-_AND = (switch_settings, translate_settings)  # modules that register the tables of tasks
+_REGISTER = (
+    augment,
+    direction_settings,
+    language,
+    parallel_settings,
+    window_settings,
+    seq2seq_config,
+)  # tables of tasks
 
 
 class MeasuredKnobs(TaskKnobs):

@@ -30,11 +30,10 @@ from limbeck.objectives.sampled import SampledTargets
 from limbeck.objectives.truncated import Truncated
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import Evaluation, Setup
-from limbeck.teachers.cache import KEEPABLE, Cache, estimate
-from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import KEEPABLE, LogitsCache
 from limbeck.teachers.memory import MemoryTeacher
-from limbeck.teachers.store import About, Store, StoreTeacher, open_store
+from limbeck.teachers.topk import Manifest, TopKCache
 
 COLLECTING = "teacher's outputs"  # the progress item
 TEXTS, TESTED = 0.6, 0.75  # shares of it that are done after the teacher's texts and its test
@@ -142,15 +141,15 @@ def _tapped(setup: Setup, arms: Sequence[ArmPlan]) -> Any:
         raise TeacherMismatch(curious, error) from None
 
 
-def _fill_logits(setup: Setup, arms: Sequence[ArmPlan], needed: Request, run: Run, watcher: Watcher) -> Cache:
+def _fill_logits(setup: Setup, arms: Sequence[ArmPlan], needed: Request, run: Run, watcher: Watcher) -> LogitsCache:
     """Every row of every split, augmented ones too."""
     assert setup.teacher is not None
     about = {name: setup.fingerprints[name] for name in ("teacher", "tokenizer", "data")}
-    cache = Cache(cache_folder(run), about, needed | Request())
+    cache = LogitsCache(cache_folder(run), about, needed | Request())
     _say_damaged(cache.damaged, watcher)
     missing = _missing(cache, [split for arm in arms for split in arm.data.for_teacher])
     lengths = [length for split in missing for length in split.lengths]
-    needs = estimate(cache.request, shape_of(setup.teacher.network), setup.info, lengths)
+    needs = cache.estimate(shape_of(setup.teacher.network), setup.info, lengths)
     _announce(needs, cache.folder, f"the teacher's {cache.request.want}", watcher)
     teacher = LiveTeacher(setup.teacher.network, cache.request)
     total, done = sum(map(len, missing)), 0
@@ -175,13 +174,12 @@ class Collate:
         return self._collate(rows)
 
 
-def _missing(cache: Cache, splits: Sequence[Any]) -> list[Any]:
+def _missing(cache: LogitsCache, splits: Sequence[Any]) -> list[Any]:
     """What is not cached yet, each row once however many arms need it."""
-    found, seen = [], torch.empty(0, dtype=torch.int64)
+    found, seen = [], np.empty(0, dtype=np.int64)
     for split in splits:
-        uids = torch.from_numpy(split.uids)
-        lacking = np.flatnonzero((cache.lacks(uids) & ~torch.isin(uids, seen)).numpy())
-        seen = torch.cat([seen, uids])
+        lacking = np.flatnonzero(cache.lacks(split.uids) & ~np.isin(split.uids, seen))
+        seen = np.concatenate([seen, split.uids])
         if len(lacking) == len(split):
             found.append(split)
         elif len(lacking):
@@ -234,7 +232,7 @@ def _collect_tokens(setup: Setup, arms: list[ArmPlan], run: Run, watcher: Watche
     def teacher_of(arm: ArmPlan, step: Training) -> Teacher:
         if _runs_live(step, run):
             return live[arm.data.info.vocab_size]
-        cached = StoreTeacher(stores[_store_name(arm, step)])
+        cached = stores[_store_name(arm, step)].teacher()
         return setup.task.switched(arm.run, setup, cached, arm.data.train(step.targets))
 
     taught = [
@@ -277,7 +275,7 @@ def _store_name(arm: ArmPlan, step: Training) -> tuple[str, str]:
     return kind, arm.data.fingerprints.get("mask", "")
 
 
-def _stores(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -> dict[tuple[str, str], Store]:
+def _stores(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -> dict[tuple[str, str], TopKCache]:
     groups: dict[tuple[str, str], list[tuple[ArmPlan, Training]]] = {}
     for arm in arms:
         for step in arm.trainings:
@@ -293,7 +291,7 @@ def _stores(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -
     return found
 
 
-def _open_store(setup: Setup, users: Sequence[tuple[ArmPlan, Training]], run: Run, place: Path) -> Store:
+def _open_store(setup: Setup, users: Sequence[tuple[ArmPlan, Training]], run: Run, place: Path) -> TopKCache:
     """The outputs cached so far, checked against what is needed; a new cache where there are none."""
     arm, _ = users[0]
     data, want = arm.data, _union([step.teacher_request for _, step in users]).want
@@ -305,29 +303,34 @@ def _open_store(setup: Setup, users: Sequence[tuple[ArmPlan, Training]], run: Ru
         if weight and isinstance(part, Truncated | SampledTargets)
     ]
     if (place / "index.json").exists() or setup.teacher is None:
-        store = open_store(place, write=setup.teacher is not None)
+        store = TopKCache.open(place, write=setup.teacher is not None)
         check_cache(store, prints, data.info.vocab_size, want)
-        if run.teacher_cache.top not in (type(run.teacher_cache)().top, store.about.k) and store.about.kind == "top":
+        if (
+            run.teacher_cache.top not in (type(run.teacher_cache)().top, store.manifest.k)
+            and store.manifest.kind == "top"
+        ):
             raise MismatchError(
-                f"--top asks for {run.teacher_cache.top} tokens, but the cache in {place} holds {store.about.k}",
+                f"--top asks for {run.teacher_cache.top} tokens, but the cache in {place} holds {store.manifest.k}",
                 "leave --top out (--objective.truncated.k takes fewer than are held), or give another folder",
             )
     else:
         draws = (run.teacher_cache.draws or 50) if want & Want.SAMPLED else 0
         heat = max((part.temperature for part in parts), default=1.0)
         about = manifest(run, arm.run, prints, data.info.vocab_size, run.teacher_cache.top, draws, heat)
-        store = Store(place, about, write=True)
+        store = TopKCache(place, about, write=True)
     for part in parts:
-        part.fits(store.about.k, store.about.temperature)
+        part.fits(store.manifest.k, store.manifest.temperature)
     return store
 
 
-def manifest(run: Any, mask_of: Any, prints: Any, vocab_size: int, top: int, draws: int, temperature: float) -> About:
+def manifest(
+    run: Any, mask_of: Any, prints: Any, vocab_size: int, top: int, draws: int, temperature: float
+) -> Manifest:
     """What a cache of a language model is of; the notes are for people."""
     tables = {
         name: table.model_dump() for name, table in (mask_of.model_extra or {}).items() if name in ("blocks", "mask")
     }
-    return About(
+    return Manifest(
         kind="sampled" if draws else "top",
         k=draws or min(top, vocab_size),
         vocabulary=vocab_size,
@@ -337,9 +340,9 @@ def manifest(run: Any, mask_of: Any, prints: Any, vocab_size: int, top: int, dra
     )
 
 
-def check_cache(store: Store, prints: Any, vocab_size: int, want: Want) -> None:
+def check_cache(store: TopKCache, prints: Any, vocab_size: int, want: Want) -> None:
     """Refuses outputs of another teacher, for other examples, or of another kind."""
-    about = store.about
+    about = store.manifest
     other = [
         what
         for what in ("teacher", "tokenizer", "mask")
@@ -362,7 +365,7 @@ def check_cache(store: Store, prints: Any, vocab_size: int, want: Want) -> None:
 
 
 def _fill_tokens(
-    store: Store, setup: Setup, users: Sequence[tuple[ArmPlan, Training]], run: Run, watcher: Watcher
+    store: TopKCache, setup: Setup, users: Sequence[tuple[ArmPlan, Training]], run: Run, watcher: Watcher
 ) -> None:
     """Every training row that is not there yet, from its own teacher."""
     _say_damaged(store.damaged, watcher)
@@ -374,7 +377,7 @@ def _fill_tokens(
         fill_cache(store, setup, rows, arm.data, run.teacher_cache.batch_size, watcher)
 
 
-def fill_cache(store: Store, setup: Setup, rows: Any, data: Any, batch_size: int, watcher: Watcher) -> None:
+def fill_cache(store: TopKCache, setup: Setup, rows: Any, data: Any, batch_size: int, watcher: Watcher) -> None:
     uids = rows.all_uids()
     lacking = np.flatnonzero(store.lacks(uids))
     if len(lacking) and setup.teacher is None:
@@ -396,22 +399,22 @@ def fill_cache(store: Store, setup: Setup, rows: Any, data: Any, batch_size: int
             share = (before + count) / max(len(uids), 1)
             watcher.at(COLLECTING, TESTED + (1 - TESTED) * share, "distributions of the training tokens")
 
-        keep(store, teacher, batches(rows, Collate(replace(setup, data=data)), batch_size, mine), on_rows)
+        store.fill(teacher, batches(rows, Collate(replace(setup, data=data)), batch_size, mine), on_rows)
         done += len(mine)
     if len(lacking):
         store.close()
 
 
-def _about_stores(stores: Sequence[Store], setup: Setup) -> tuple[list[str], dict[str, float]]:
+def _about_stores(stores: Sequence[TopKCache], setup: Setup) -> tuple[list[str], dict[str, float]]:
     """What the caches of a language model took."""
     notes, figures = [], {}
     if setup.teacher is None and stores:
         notes.append("Only cached teacher outputs were available, so the teacher was not evaluated.")
     for store in stores if not setup.info.is_seq2seq else ():
         info = store.info()
-        what = "samples" if info.about.kind == "sampled" else "most probable tokens"
+        what = "samples" if info.manifest.kind == "sampled" else "most probable tokens"
         notes.append(
-            f"The teacher's cache, {info.about.k} {what} of each of {info.tokens:,} tokens, takes "
+            f"The teacher's cache, {info.manifest.k} {what} of each of {info.tokens:,} tokens, takes "
             f"{info.bytes_per_token:.0f} bytes per token on disk."
         )
         figures = {"cache_bytes_per_token": info.bytes_per_token, "cache_bytes": float(info.bytes)}

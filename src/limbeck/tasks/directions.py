@@ -19,9 +19,8 @@ from limbeck.objectives.truncated import Truncated
 from limbeck.students.languages import languages_said
 from limbeck.students.seq2seq import decoder_start
 from limbeck.tasks.base import Model, same_tokens
+from limbeck.teachers.settings import SwitchSettings, TranslateSettings
 from limbeck.teachers.switch import Switch, score_name
-from limbeck.teachers.switch_settings import SwitchSettings
-from limbeck.teachers.translate_settings import TranslateSettings
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def switch_notes(arm: str, switch: Switch, results: Sequence[SeedResult]) -> Ite
     if switch.settings.strategy == "fixed":
         return
     for result in results:
-        for name in switch.owners.names:
+        for name in switch.directions.names:
             whose = f"the teacher of {name}" if name else "the teacher"
             yield f"{arm}, seed {result.seed}: {whose} {_history(switch, name, measured(result))}"
 

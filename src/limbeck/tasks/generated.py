@@ -10,13 +10,14 @@ import numpy as np
 from limbeck.core.errors import LimbeckError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Arm, Comparison, Record, Sample, SeedResult
+from limbeck.engines.ctranslate2 import CTranslate2Engine
+from limbeck.exporters.ctranslate2 import convert
 from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
 from limbeck.measure.timing import speeds_of
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import Evaluation
 from limbeck.tasks.directions import dev_figures, switch_notes
-from limbeck.teachers.ct2 import Converted, convert
 from limbeck.teachers.switch import Switch, score_name
 
 INT8 = "student-int8"  # the folder
@@ -89,7 +90,7 @@ def _int8(
     """The best student in CTranslate2, measured where it will run; and what hindered its timing."""
     run, folder = finished.run, finished.folder / INT8
     convert(result.model, folder, "int8")
-    engine = Converted(folder, **task.generation())
+    engine = CTranslate2Engine(folder, **task.generation())
     found = replace(evaluator, processor=arm.data.processor).test_engine(engine)
     texts = task.timing_inputs(finished.setup)
     speeds, troubles = speeds_of({INT8: folder}, texts, run.measure, run.data.max_length, watcher, task.beam)

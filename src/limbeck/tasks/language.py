@@ -48,7 +48,7 @@ from limbeck.tasks.base import (
 )
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.memory import MemoryTeacher
-from limbeck.teachers.store import open_store
+from limbeck.teachers.topk import TopKCache
 
 SPLITS = ("train", "dev", "test")
 BATCH = 32  # blocks
@@ -248,7 +248,7 @@ def _cached_rounds(folder: str) -> int:
     """How many masks per block a cache holds, as its maker wrote down."""
     if not (Path(folder) / "index.json").exists():
         return 0
-    return int(open_store(folder).about.notes.get("mask", {}).get("rounds", 0))
+    return int(TopKCache.open(folder).manifest.notes.get("mask", {}).get("rounds", 0))
 
 
 def check_length(corpus: LanguageCorpus, *networks: PreTrainedModel) -> None:

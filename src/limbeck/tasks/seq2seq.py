@@ -30,6 +30,11 @@ from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.rows import Dataset
 from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
 from limbeck.data.subwords import train_subwords
+from limbeck.engines.base import Engine, Hypothesis, check_beam
+from limbeck.engines.command import Command
+from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
+from limbeck.engines.endpoint import Endpoint
+from limbeck.engines.transformers import ARCHITECTURE_SETTINGS, TransformersEngine, generation_config
 from limbeck.measure.quality import quality
 from limbeck.measure.size import is_ctranslate2
 from limbeck.measure.tokens import tally
@@ -63,13 +68,9 @@ from limbeck.tasks.directions import (
 )
 from limbeck.tasks.generated import with_generated
 from limbeck.tasks.teacher_texts import TeacherTexts, cached_texts, gold_targets, translate_training_set
-from limbeck.teachers.black_box import Command, Endpoint
-from limbeck.teachers.ct2 import Converted, import_engine
-from limbeck.teachers.switch import Owners, Switch, score_name
-from limbeck.teachers.switch_settings import SwitchSettings
-from limbeck.teachers.translate_settings import TranslateSettings
-from limbeck.teachers.translations import Recalled
-from limbeck.teachers.translators import KEPT, Generating, Hypothesis, Translator, check_widths, kept_settings
+from limbeck.teachers.settings import SwitchSettings, TranslateSettings
+from limbeck.teachers.switch import DirectionIndex, Switch, score_name
+from limbeck.teachers.texts import CachedTexts
 
 BATCH = 64  # sentences
 
@@ -136,7 +137,7 @@ class Seq2SeqEvaluator(Evaluator):
         taught = self._nats(model, self.encoded(texts.sources, theirs)) if len(theirs) else None
         return self._evaluation(greedy, beam, gold, taught)
 
-    def test_engine(self, engine: Translator, single: bool = False) -> Evaluation:
+    def test_engine(self, engine: Engine, single: bool = False) -> Evaluation:
         """Of an engine that gives no probabilities of given texts; a `single` one has no beam either."""
         greedy, beam = self._generated(engine, single)
         unknown = np.zeros(len(self.test_texts))
@@ -149,13 +150,13 @@ class Seq2SeqEvaluator(Evaluator):
         rows = row_of(_texts(greedy), _texts(beam), self.test_texts.targets, gold, taught, best)
         return Evaluation(self.test_texts.uids, rows, self.scores(rows), texts=_texts(beam))
 
-    def _generated(self, engine: Translator, single: bool = False) -> tuple[list[Hypothesis], list[Hypothesis]]:
+    def _generated(self, engine: Engine, single: bool = False) -> tuple[list[Hypothesis], list[Hypothesis]]:
         sources = self.test_texts.sources
         greedy = [one[0] for one in engine.translate(sources)]
         return greedy, greedy if single else [one[0] for one in engine.translate(sources, self.settings.test_beam)]
 
-    def engine(self, model: PreTrainedModel) -> Generating:
-        return Generating(model, self.processor, **generation(self.settings))
+    def engine(self, model: PreTrainedModel) -> TransformersEngine:
+        return TransformersEngine(model, self.processor, **generation(self.settings))
 
     def encoded(self, sources: Sequence[str], targets: Sequence[str]) -> Sequences:
         return encode_sequences(sources, targets, self.processor, self.start, self.max_length)
@@ -184,7 +185,7 @@ def _texts(best: Sequence[Hypothesis]) -> list[str]:
 class Seq2SeqSetup(Setup):
     """Also a teacher that only translates, or several teachers, each of one direction."""
 
-    engine: Translator | None = None
+    engine: Engine | None = None
     init: Model | None = None  # random weights and a vocabulary, where there is no teacher to shrink
     directions: tuple[Direction, ...] = ()  # the only one of a run has no name; none for an engine
 
@@ -235,7 +236,7 @@ class Translation(Task):
 
     def load(self, source: str, *, new_head: bool = False) -> Model:
         if is_ctranslate2(source):
-            engine: Any = Converted(source, **self.generation())
+            engine: Any = CTranslate2Engine(source, **self.generation())
             return Model(engine, engine.tokenizer, source)
         return Model(*load(source, "translate", trust_remote_code=self.knobs.trust_remote_code), source=source)
 
@@ -370,10 +371,10 @@ class Translation(Task):
         """Refuses what would only show after hours of translating."""
         sacrebleu_metrics()
         if self.settings.engine == "ctranslate2":
-            import_engine()
-        check_widths(self.settings.beam, self.settings.nbest or 1)
+            import_ctranslate2()
+        check_beam(self.settings.beam, self.settings.nbest or 1)
 
-    def _engine(self, teacher: Model | None) -> Translator | None:
+    def _engine(self, teacher: Model | None) -> Engine | None:
         settings = self.settings
         if sum(map(bool, (teacher, settings.command, settings.endpoint))) > 1:
             raise KnobError(
@@ -388,7 +389,7 @@ class Translation(Task):
             return Command(settings.command)
         return Endpoint(settings.endpoint) if settings.endpoint else None
 
-    def _texts_for_vocabulary(self, engine: Translator, corpus: ParallelCorpus, watcher: Watcher) -> list[str]:
+    def _texts_for_vocabulary(self, engine: Engine, corpus: ParallelCorpus, watcher: Watcher) -> list[str]:
         """What an engine writes where people gave no targets: else its language would have no letters."""
         if corpus.train.targeted.all():
             return []
@@ -515,7 +516,7 @@ class Translation(Task):
 
     def _translated(
         self,
-        engine: Translator | None,
+        engine: Engine | None,
         teacher: Model | None,
         prints: Mapping[str, str],
         corpus: ParallelCorpus,
@@ -538,8 +539,8 @@ class Translation(Task):
                 setup.splits.test,
                 cached_texts(self.settings, setup.fingerprints, setup.engine, 1, place / "tested"),
             )
-            kept.complete(test.sources, test.uids, setup.engine, 1, 1)
-            recalled = Recalled(setup.engine.name, kept, test.sources, test.uids)
+            kept.fill(setup.engine, test.sources, test.uids)
+            recalled = CachedTexts(setup.engine.name, kept, test.sources, test.uids)
             return self.evaluator(setup.init, setup.splits).test_engine(recalled, single=True)
         tested = [self.evaluator(one.teacher, one.corpus).test_teacher(one.teacher.network) for one in setup.directions]
         rows = np.concatenate([one.statistics for one in tested])
@@ -566,7 +567,7 @@ class Translation(Task):
         if settings.strategy == "fixed" and not setup.several:
             return teacher
         names = [one.name for one in setup.directions]
-        owners = Owners.of(names, rows.uids, self._owners(setup, rows))
+        owners = DirectionIndex.of(names, rows.uids, self._owners(setup, rows))
         return Switch(teacher, owners, setup.dev_scores, settings)
 
     def evaluate(self, model: Any, splits: ParallelCorpus, watcher: Watcher, teacher: Any = None) -> Evaluated:
@@ -578,7 +579,7 @@ class Translation(Task):
     def _evaluated(
         self, model: Any, splits: ParallelCorpus, texts: Sequence[str], watcher: Watcher, teaches: bool = False
     ) -> Evaluation:
-        if isinstance(model.network, Converted):
+        if isinstance(model.network, CTranslate2Engine):
             size = len(model.processor)
             evaluator = Seq2SeqEvaluator(
                 self.info.but(vocab_size=size),
@@ -616,8 +617,8 @@ def _learnt(
 
 def generation_fingerprint(teacher: Model) -> str:
     """What decides, beside the weights, what a model generates: tokenizer, languages, forced and banned tokens."""
-    settings, tokenizer = kept_settings(teacher.network), teacher.processor
-    parts = {name: getattr(settings, name) for name in KEPT}
+    settings, tokenizer = generation_config(teacher.network), teacher.processor
+    parts = {name: getattr(settings, name) for name in ARCHITECTURE_SETTINGS}
     parts |= {name: getattr(tokenizer, name, None) for name in ("src_lang", "tgt_lang")}
     said = json.dumps([tokenizer_fingerprint(tokenizer), parts], sort_keys=True)
     return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()

@@ -12,12 +12,12 @@ import numpy as np
 from limbeck.core.errors import DataError
 from limbeck.data.filter_pairs import sound
 from limbeck.data.parallel import Parallel
+from limbeck.engines.base import Engine, Hypothesis
 from limbeck.measure.closest import choose
 from limbeck.tasks.base import Model
-from limbeck.teachers.ct2 import SAMPLE, fastest
-from limbeck.teachers.translate_settings import TranslateSettings
-from limbeck.teachers.translations import Translations
-from limbeck.teachers.translators import Hypothesis, Translator
+from limbeck.tasks.engine import SAMPLE, choose_engine
+from limbeck.teachers.settings import TranslateSettings
+from limbeck.teachers.texts import TextCache
 
 FEWEST = 0.1  # share of a teacher's translations that must pass the filters
 Learnt = tuple[list[int], list[str], str]  # rows, their targets, and a sentence on those left out
@@ -30,7 +30,7 @@ class TeacherTexts:
     settings: TranslateSettings
     prefix: str  # of every source
     train: Parallel
-    cache: Translations
+    cache: TextCache
 
     def targets(self, kind: str) -> Learnt:
         """Of the beam, or of the n best those closest to the given targets."""
@@ -49,7 +49,7 @@ class TeacherTexts:
         return [self._of(row)[0].text for row in range(len(self.train))]
 
     def _of(self, row: int) -> list[Hypothesis]:
-        return self.cache.of(int(self.train.uids[row]), self.train.sources[row])
+        return self.cache.get(int(self.train.uids[row]), self.train.sources[row])
 
 
 def gold_targets(train: Parallel) -> Learnt:
@@ -86,7 +86,7 @@ def translate_training_set(
     settings: TranslateSettings,
     prefix: str,
     train: Parallel,
-    engine: Translator | None,
+    engine: Engine | None,
     teacher: Model | None,
     fingerprints: Mapping[str, str],
     nbest: int,
@@ -101,15 +101,15 @@ def translate_training_set(
         assert teacher is not None
         folder = Path(teacher.source) if teacher.source and Path(teacher.source).is_dir() else None
         sample = train.sources[:: max(len(train.sources) // SAMPLE, 1)][:SAMPLE]
-        engine, note = fastest(teacher.network, teacher.processor, folder, place, settings, sample)
+        engine, note = choose_engine(teacher.network, teacher.processor, folder, place, settings, sample)
     cache = cached_texts(settings, fingerprints, engine, nbest, place)
-    cache.complete(train.sources, train.uids, engine, beam, nbest, on_share)
+    cache.fill(engine, train.sources, train.uids, beam, nbest, on_share)
     return TeacherTexts(settings, prefix, train, cache), note
 
 
 def cached_texts(
-    settings: TranslateSettings, fingerprints: Mapping[str, str], engine: Translator, nbest: int, place: Path
-) -> Translations:
+    settings: TranslateSettings, fingerprints: Mapping[str, str], engine: Engine, nbest: int, place: Path
+) -> TextCache:
     """Of this teacher, with these knobs; those of another are refused."""
     about: dict[str, Any] = {
         "teacher": settings.command or settings.endpoint,
@@ -120,4 +120,4 @@ def cached_texts(
         "engine": engine.name,
         "nbest": nbest,
     }
-    return Translations(place, about)
+    return TextCache(place, about)

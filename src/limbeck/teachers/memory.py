@@ -1,4 +1,4 @@
-"""A teacher whose outputs stay in memory: those for the test split serve every student."""
+"""A teacher whose answers stay in memory."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from limbeck.core.trace import Batch, Trace
 
 
 class MemoryTeacher(Teacher):
-    """Logits that are more than a projection are too large to hold; such a teacher is run again."""
+    """Asked once about a batch: what it said of the test split serves every student.
+
+    Logits that are more than a projection are too large for that; such a teacher is asked again."""
 
     def __init__(self, teacher: Teacher) -> None:
         self.teacher = teacher
         self.has = teacher.has
-        self.forgets = False  # some outputs, so that the teacher must stay
+        self.forgets = False  # something it was asked, so that the teacher must stay
         self._traces: dict[tuple[int, ...], Trace] = {}
 
     def answer(self, batch: Batch) -> Trace:

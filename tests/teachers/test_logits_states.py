@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,11 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
-from limbeck.teachers import cache as module
-from limbeck.teachers.cache import KEEPABLE, Cache, estimate
+from limbeck.teachers import logits as module
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.ragged import Ragged, open_ragged, write_ragged
+from limbeck.teachers.logits import KEEPABLE, LogitsCache
+from limbeck.teachers.ragged import Ragged, from_bytes, to_bytes
+from limbeck.teachers.shards import read_shard
 
 PRINTS = {"teacher": "t"}
 WIDTH, LAYERS = 16, 3
@@ -39,6 +41,10 @@ MODELS = {
 }
 EVERYTHING = Request(KEEPABLE, hidden=(0, 2, 3), pooled=(1, 3))
 UIDS = list(range(-20, 20))
+
+
+def open_shard(path):
+    return from_bytes(read_shard(path))
 
 
 def task_of(kind):
@@ -89,7 +95,7 @@ def batches_of(uids, size=8, **how):
 
 
 def filled(folder, kind="classify", ask=EVERYTHING, uids=UIDS, rows_per_shard=16, **how):
-    cache = Cache(folder, PRINTS, ask, **how)
+    cache = LogitsCache(folder, PRINTS, ask, **how)
     cache.fill(live_of(kind, ask), batches_of(uids, kind=kind), rows_per_shard)
     return cache
 
@@ -121,7 +127,7 @@ def assert_same(found: Trace, live: Trace, batch: Batch, tolerance=1e-3, of_logi
 def test_the_same_batches_get_the_same_answers_bit_for_bit(tmp_path, kind):
     live = live_of(kind, EVERYTHING)
     filled(tmp_path, kind)
-    cached = Cache(tmp_path, PRINTS, EVERYTHING).teacher()
+    cached = LogitsCache(tmp_path, PRINTS, EVERYTHING).teacher()
     for batch in batches_of(UIDS, kind=kind):
         found, true = cached.answer(batch), live.answer(batch)
         assert torch.equal(found.logits, true.logits)
@@ -157,7 +163,7 @@ def test_a_cache_of_one_pool_does_not_serve_another(tmp_path, pool):
     batch = batch_of(UIDS[:9], left=True)
     true = shown(live_of("classify", ask), UIDS[:9], left=True)
     assert_same(filled(tmp_path, ask=ask).teacher().answer(batch), true, batch)
-    cache = Cache(tmp_path, PRINTS, other)
+    cache = LogitsCache(tmp_path, PRINTS, other)
     assert cache.lacks(torch.tensor(UIDS)).all()
     with pytest.raises(MismatchError, match="pool the states of a text differently"):
         cache.fill(live_of("classify", ask), [batch])
@@ -169,19 +175,19 @@ def test_what_a_larger_ask_lacks_is_asked_and_nothing_is_written_twice(tmp_path)
     small, large = Request(), Request(KEEPABLE, hidden=(1, 3), pooled=(2,))
     larger = Request(KEEPABLE, hidden=(1, 2, 3), pooled=(2,))
     for ask in (small, large, larger):
-        cache = Cache(tmp_path, PRINTS, ask)
+        cache = LogitsCache(tmp_path, PRINTS, ask)
         assert cache.lacks(torch.tensor(UIDS)).all()
         assert not len(cache.uids)
         with pytest.raises(MismatchError, match="no answer"):
             cache.teacher().answer(batch_of(UIDS[:2]))
         cache.fill(live_of("classify", ask), batches_of(UIDS))
         assert cache.uids.tolist() == UIDS
-    kept = [set(open_ragged(path).parts) for path in sorted(tmp_path.glob("answers-*"))]
+    kept = [set(open_shard(path).parts) for path in sorted(tmp_path.glob("shard-*"))]
     assert kept == [{"logits"}, {"pooled.cls.2", "hidden.1", "hidden.3"}, {"hidden.2"}]
     batch = batch_of(UIDS[::-3])
     for ask in (small, large, larger):
         live = live_of("classify", ask).answer(batch)
-        assert_same(Cache(tmp_path, PRINTS, ask).teacher().answer(batch), live, batch)
+        assert_same(LogitsCache(tmp_path, PRINTS, ask).teacher().answer(batch), live, batch)
         assert_same(cache.teacher(ask).answer(batch), live, batch)
     with pytest.raises(MismatchError, match=r"no answer \(hidden.9\)"):
         cache.teacher(Request(KEEPABLE, hidden=(9,))).answer(batch)
@@ -211,15 +217,15 @@ def test_a_damaged_shard_of_one_layer_costs_this_layer_only(tmp_path):
     filled(tmp_path, ask=Request(), rows_per_shard=100)
     ask = Request(KEEPABLE, hidden=(2,))
     filled(tmp_path, ask=ask)
-    shard = tmp_path / "answers-00002.safetensors"
-    lost = open_ragged(shard).uids.tolist()
+    shard = sorted(tmp_path.glob("shard-*"))[2]
+    lost = open_shard(shard).uids.tolist()
     whole = bytearray(shard.read_bytes())
     whole[-100] ^= 4
     shard.write_bytes(whole)
-    cache = Cache(tmp_path, PRINTS, ask)
+    cache = LogitsCache(tmp_path, PRINTS, ask)
     assert cache.damaged == [shard]
     assert [uid for uid in UIDS if uid not in cache.uids.tolist()] == sorted(lost)
-    assert not Cache(tmp_path, PRINTS).lacks(torch.tensor(UIDS)).any()
+    assert not LogitsCache(tmp_path, PRINTS).lacks(torch.tensor(UIDS)).any()
     cache.fill(live_of("classify", ask), [batch_of(lost)])
     batch = batch_of(UIDS)
     assert_same(cache.teacher().answer(batch), live_of("classify", ask).answer(batch), batch)
@@ -227,7 +233,7 @@ def test_a_damaged_shard_of_one_layer_costs_this_layer_only(tmp_path):
 
 def test_states_of_another_precision_are_asked_again(tmp_path):
     filled(tmp_path)
-    cache = Cache(tmp_path, PRINTS, EVERYTHING, dtype="float32")
+    cache = LogitsCache(tmp_path, PRINTS, EVERYTHING, dtype="float32")
     assert cache.lacks(torch.tensor(UIDS)).all()
     live = live_of("classify", EVERYTHING)
     cache.fill(live, batches_of(UIDS))
@@ -241,9 +247,9 @@ def test_states_that_float16_cannot_hold_are_refused(tmp_path):
     with torch.no_grad():
         live.model.bert.embeddings.LayerNorm.weight.fill_(1e5)
     with pytest.raises(KnobError, match=r"layer 0 exceed 65504.*\n.*float32"):
-        Cache(tmp_path / "16", PRINTS, ask).fill(live, batches_of(UIDS))
-    assert not list((tmp_path / "16").glob("answers-*"))
-    cache = Cache(tmp_path / "32", PRINTS, ask, dtype="float32")
+        LogitsCache(tmp_path / "16", PRINTS, ask).fill(live, batches_of(UIDS))
+    assert not list((tmp_path / "16").glob("shard-*"))
+    cache = LogitsCache(tmp_path / "32", PRINTS, ask, dtype="float32")
     cache.fill(live, batches_of(UIDS))
     assert cache.teacher().answer(batch_of(UIDS)).hidden[0].abs().max() > 65504
 
@@ -258,12 +264,12 @@ class NanAtPadding(LiveTeacher):
 
 def test_what_stands_at_padding_is_not_kept(tmp_path):
     live = live_of("classify", EVERYTHING)
-    cache = Cache(tmp_path, PRINTS, EVERYTHING)
+    cache = LogitsCache(tmp_path, PRINTS, EVERYTHING)
     cache.fill(NanAtPadding(live.model, EVERYTHING), batches_of(UIDS))
     batch = batch_of(UIDS[::2], more=4)
     assert_same(cache.teacher().answer(batch), live.answer(batch), batch)
     tokens = sum(len(text_of(uid)[0]) for uid in UIDS)
-    assert open_ragged(next(tmp_path.glob("answers-*"))).parts["hidden.2"].shape == (tokens, WIDTH)
+    assert open_shard(next(tmp_path.glob("shard-*"))).parts["hidden.2"].shape == (tokens, WIDTH)
 
 
 def test_texts_cut_into_other_tokens_are_refused_where_it_matters(tmp_path):
@@ -272,7 +278,7 @@ def test_texts_cut_into_other_tokens_are_refused_where_it_matters(tmp_path):
     batch.inputs["attention_mask"][1, 0] = 0
     with pytest.raises(MismatchError, match=r"1 of 4 texts have another number of tokens.*\n.*tokenizer"):
         cached.answer(batch)
-    pooled = Cache(tmp_path / "text", PRINTS, Request(KEEPABLE, pooled=(3,))).teacher()
+    pooled = LogitsCache(tmp_path / "text", PRINTS, Request(KEEPABLE, pooled=(3,))).teacher()
     assert torch.equal(pooled.answer(batch).pooled[3], cached.answer(batch_of(UIDS[:4])).pooled[3])
     for kind in ("tag", "answer"):
         places = filled(tmp_path / kind, kind, Request()).teacher()
@@ -285,17 +291,17 @@ def test_texts_cut_into_other_tokens_are_refused_where_it_matters(tmp_path):
 def test_what_cannot_be_kept_is_refused_before_anything_is_asked(tmp_path):
     for want in (Want.ATTENTION, Want.QUERIES, Want.KEYS, Want.VALUES, Want.TOP, Want.SAMPLED):
         with pytest.raises(MismatchError, match=rf"wants logits, {want}|wants {want}"):
-            Cache(tmp_path, PRINTS, Request(Want.LOGITS | want, heads=(1,)))
+            LogitsCache(tmp_path, PRINTS, Request(Want.LOGITS | want, heads=(1,)))
     assert not list(tmp_path.iterdir())
     words = TaskInfo(kind="mask-fill", vocab_size=50)
     batch = batch_of(UIDS[:2])
     with pytest.raises(MismatchError, match="keeps no words"):
-        Cache(tmp_path, PRINTS).fill(NoTeacher(), [Batch(words, batch.uids, batch.labels, batch.has_label)])
+        LogitsCache(tmp_path, PRINTS).fill(NoTeacher(), [Batch(words, batch.uids, batch.labels, batch.has_label)])
     with pytest.raises(MismatchError, match="0 rows of logits"):
-        Cache(tmp_path, PRINTS).fill(NoTeacher(), [batch])
+        LogitsCache(tmp_path, PRINTS).fill(NoTeacher(), [batch])
     for short in (Request(), Request(KEEPABLE, hidden=(1,))):
         with pytest.raises(MismatchError, match="does not show layer 2"):
-            Cache(tmp_path, PRINTS, Request(KEEPABLE, hidden=(2,))).fill(live_of("classify", short), [batch])
+            LogitsCache(tmp_path, PRINTS, Request(KEEPABLE, hidden=(2,))).fill(live_of("classify", short), [batch])
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -307,30 +313,29 @@ def test_the_size_is_known_before(tmp_path, monkeypatch, kind, ask):
     monkeypatch.setattr(module, "ROWS_PER_SHARD", 400)
     monkeypatch.setattr(module, "BYTES_PER_SHARD", 200_000)
     uids = list(range(1000))
-    cache = Cache(tmp_path, PRINTS, ask, dtype)
+    cache = LogitsCache(tmp_path, PRINTS, ask, dtype)
     cache.fill(live_of(kind, ask), batches_of(uids, 50, kind=kind), 400, bytes_per_shard=200_000)
     texts = [text_of(uid) for uid in uids]
     lengths, places = ([len(ids) for ids, _ in texts], [int(asked.sum()) for _, asked in texts])
-    stated = estimate(ask, SHAPE, task_of(kind), lengths, dtype, places)
-    on_disk = sum(path.stat().st_size for path in tmp_path.glob("answers-*"))
+    stated = cache.estimate(SHAPE, task_of(kind), lengths, places)
+    on_disk = sum(path.stat().st_size for path in tmp_path.glob("shard-*"))
     assert stated == pytest.approx(on_disk, rel=0.02)
 
 
 def test_shards_end_at_rows_or_bytes_whichever_comes_first(tmp_path):
     by_rows = filled(tmp_path / "rows", rows_per_shard=16)
-    by_bytes = Cache(tmp_path / "bytes", PRINTS, EVERYTHING)
+    by_bytes = LogitsCache(tmp_path / "bytes", PRINTS, EVERYTHING)
     by_bytes.fill(live_of("classify", EVERYTHING), batches_of(UIDS), bytes_per_shard=1)
     rows = [
-        [len(open_ragged(path).uids) for path in sorted(cache.folder.glob("answers-*"))]
-        for cache in (by_rows, by_bytes)
+        [len(open_shard(path).uids) for path in sorted(cache.folder.glob("shard-*"))] for cache in (by_rows, by_bytes)
     ]
     assert rows == [[16, 16, 8], [8, 8, 8, 8, 8]]
 
 
 def test_a_shard_is_a_safetensors_file_that_others_can_read(tmp_path):
     filled(tmp_path)
-    shard = tmp_path / "answers-00000.safetensors"
-    ours = open_ragged(shard)
+    shard = sorted(tmp_path.glob("shard-*"))[0]
+    ours = open_shard(shard)
     with safe_open(shard, framework="np") as file:
         assert np.array_equal(file.get_tensor("hidden.2"), ours.parts["hidden.2"])
         assert np.array_equal(file.get_tensor("uids"), ours.uids)
@@ -351,11 +356,11 @@ def test_states_are_read_when_they_are_asked_for_and_only_those(tmp_path):
     cache = filled(tmp_path, ask=both, rows_per_shard=100)
     batch = batch_of(UIDS)
     before = cache.teacher().answer(batch)
-    poison(tmp_path / "answers-00000.safetensors", "hidden.2")
+    poison(next(tmp_path.glob("shard-*")), "hidden.2")
     after = cache.teacher().answer(batch)
     assert torch.equal(after.hidden[1], before.hidden[1])
     assert after.hidden[2][batch.inputs["attention_mask"].bool()].isnan().all(), "it was read from memory"
-    assert Cache(tmp_path, PRINTS, both).damaged
+    assert LogitsCache(tmp_path, PRINTS, both).damaged
 
 
 def resident(path: Path) -> int:
@@ -374,9 +379,13 @@ def resident(path: Path) -> int:
 def test_reading_one_layer_touches_no_page_of_the_others(tmp_path):
     megabyte = (2**13, 64)
     parts = {f"hidden.{layer}": np.full(megabyte, layer, np.float16) for layer in range(8)}
-    path = tmp_path / "answers-00000.safetensors"
-    write_ragged(path, Ragged(np.arange(2**10), {"hidden": np.full(2**10, 8)}, parts, 7))
-    shard = open_ragged(path)
+    content = to_bytes(Ragged(np.arange(2**10), {"hidden": np.full(2**10, 8)}, parts, 7))
+    path = tmp_path / f"shard-{blake2b(content, digest_size=16).hexdigest()}.safetensors"
+    with path.open("wb") as file:  # by the page: of a file that is written at once, Linux maps 2 MB at a touch
+        for start in range(0, len(content), 2**12):
+            file.write(content[start : start + 2**12])
+            file.flush()
+    shard = open_shard(path)
     opened = resident(path)
     assert opened < 2**19, "what was compared with the checksum stays mapped"
     assert shard.parts["hidden.3"].sum(dtype=np.float64) == 3 * 2**19
@@ -386,7 +395,7 @@ def test_reading_one_layer_touches_no_page_of_the_others(tmp_path):
 
 def write_on_and_on(folder: str) -> None:
     """Fills a cache in shards of one batch until it is killed."""
-    cache = Cache(folder, PRINTS, EVERYTHING)
+    cache = LogitsCache(folder, PRINTS, EVERYTHING)
     uids = torch.arange(100_000)
     uids = uids[cache.lacks(uids)].tolist()
     batches = (batch_of(uids[start : start + 2]) for start in range(0, len(uids), 2))
@@ -398,16 +407,16 @@ def test_a_killed_writer_leaves_whole_answers_and_is_taken_up(tmp_path):
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     for _ in range(2):
         with subprocess.Popen([sys.executable, __file__, folder], env=env) as writer:
-            wanted = len(list(folder.glob("answers-*.safetensors"))) + 10
-            while len(list(folder.glob("answers-*.safetensors"))) < wanted and writer.poll() is None:
+            wanted = len(list(folder.glob("shard-*.safetensors"))) + 10
+            while len(list(folder.glob("shard-*.safetensors"))) < wanted and writer.poll() is None:
                 time.sleep(0.003)
             writer.kill()
         assert writer.returncode == -signal.SIGKILL, "the writer ended by itself"
-        cache = Cache(folder, PRINTS, EVERYTHING)
+        cache = LogitsCache(folder, PRINTS, EVERYTHING)
         assert not cache.damaged
         there = cache.uids.tolist()
         assert there == list(range(len(there)))
-        assert len(there) == 2 * len(list(folder.glob("answers-*.safetensors"))), "something was asked twice"
+        assert len(there) == 2 * len(list(folder.glob("shard-*.safetensors"))), "something was asked twice"
     uids = list(range(len(there) + 7))
     lacking = torch.tensor(uids)[cache.lacks(torch.tensor(uids))].tolist()
     assert len(lacking) == 7

@@ -1,29 +1,35 @@
-"""Teachers that write: a list of sources in, the best translations of each out.
+"""transformers' own beam search.
 
-`Generating` runs transformers' beam search. Of the generation settings that a folder brings, those stay that belong to
-the architecture: the ids of bos, eos, pad and of the decoder's start, a forced first or last token (the language code
-of M2M and mBART), and `bad_words_ids` (which keeps Marian from writing <pad>). All others are reset, so that a
-translation follows from the model, the beam and the length penalty alone: no sampling, no repetition penalty, no
-n-gram block, no least length. Beam search ends when as many hypotheses are finished as the beam is wide, which is
-where CTranslate2 ends too.
+Of the generation settings that a folder brings, those stay that belong to the architecture: the ids of bos, eos, pad
+and of the decoder's start, a forced first or last token (the language code of M2M and mBART), and `bad_words_ids`
+(which keeps Marian from writing <pad>). All others are reset, so that a translation follows from the model, the beam
+and the length penalty alone: no sampling, no repetition penalty, no n-gram block, no least length. Beam search ends
+when as many hypotheses are finished as the beam is wide, which is where CTranslate2 ends too.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from limbeck.core.errors import KnobError
-from limbeck.teachers.translate_settings import BATCH_TOKENS
+from limbeck.engines.base import (
+    BATCH_TOKENS,
+    EMPTY,
+    Engine,
+    Hypothesis,
+    batches_by_length,
+    check_beam,
+    decode,
+    max_new_tokens,
+    token_ids,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-KEPT = (
+ARCHITECTURE_SETTINGS = (
     "bos_token_id",
     "eos_token_id",
     "pad_token_id",
@@ -36,33 +42,7 @@ SCORE_BYTES = 2**30  # transformers holds the scores of every step, beam and wor
 NOT_A_HYPOTHESIS = -1e8  # transformers fills a beam that is wider than the language with scores below this
 
 
-@dataclass(frozen=True)
-class Hypothesis:
-    """One translation. `log_p` is the sum over its tokens, eos included, not divided by its length.
-
-    Probabilities are over the words that may be written: banned ones are left out of the softmax, and a forced token
-    counts 0. A black box gives no log_p; it is nan."""
-
-    text: str
-    log_p: float
-    cut: bool = False  # it reached the most tokens it may have before it came to an end
-
-
-EMPTY = Hypothesis("", 0.0)  # of a blank source, which no model is asked about: it would invent something
-
-
-class Translator(ABC):
-    """Anything that translates."""
-
-    name: str
-    at_once: int = 4096  # sources it does well to be handed in one call; what a crash may cost
-
-    @abstractmethod
-    def translate(self, sources: Sequence[str], beam: int = 1, nbest: int = 1) -> list[list[Hypothesis]]:
-        """At least one hypothesis and at most `nbest` for each source, best first by length-normalised score."""
-
-
-class Generating(Translator):
+class TransformersEngine(Engine):
     """transformers' own beam search; a beam of 1 is greedy. Sources longer than the model reads are cut."""
 
     def __init__(
@@ -76,13 +56,13 @@ class Generating(Translator):
         self.model, self.tokenizer = model, tokenizer
         self.length_penalty, self.longest, self.batch_tokens = length_penalty, longest, batch_tokens
         self.name = f"transformers {str(model.dtype).removeprefix('torch.')}"
-        self.reads = tokens_read(model, tokenizer)
+        self.max_length = max_length(model, tokenizer)
 
     def translate(self, sources: Sequence[str], beam: int = 1, nbest: int = 1) -> list[list[Hypothesis]]:
-        check_widths(beam, nbest)
-        ids = token_ids(self.tokenizer, sources, self.reads)
+        check_beam(beam, nbest)
+        ids = token_ids(self.tokenizer, sources, self.max_length)
         found: list[list[Hypothesis]] = [[EMPTY] for _ in ids]
-        with _settled(self.model):
+        with _architecture_settings_only(self.model):
             for batch in self._batches([len(row) for row in ids], beam):
                 for place, hypotheses in zip(batch, self._write([ids[i] for i in batch], beam, nbest), strict=True):
                     found[place] = hypotheses
@@ -90,7 +70,7 @@ class Generating(Translator):
 
     def _batches(self, lengths: list[int], beam: int) -> Iterator[list[int]]:
         for batch in batches_by_length(lengths, self.batch_tokens):
-            words = most_tokens(lengths[batch[0]], self.longest, self.reads) * self.model.config.vocab_size
+            words = max_new_tokens(lengths[batch[0]], self.longest, self.max_length) * self.model.config.vocab_size
             rows = len(batch) if beam == 1 else max(1, SCORE_BYTES // (4 * beam * words))
             yield from (batch[start : start + rows] for start in range(0, len(batch), rows))
 
@@ -103,7 +83,7 @@ class Generating(Translator):
         padded = pad_sequence(rows, batch_first=True, padding_value=self.tokenizer.pad_token_id or 0)
         mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
         greedy = _GreedySteps()
-        most = most_tokens(len(ids[0]), self.longest, self.reads)
+        most = max_new_tokens(len(ids[0]), self.longest, self.max_length)
         out = self.model.generate(
             input_ids=padded.to(self.model.device),
             attention_mask=mask.to(self.model.device),
@@ -118,7 +98,7 @@ class Generating(Translator):
             return_dict_in_generate=True,
             logits_processor=LogitsProcessorList([greedy] if beam == 1 else []),
         )
-        written = [self._until_end(row) for row in out.sequences[:, 1:].tolist()]
+        written = [self._until_eos(row) for row in out.sequences[:, 1:].tolist()]
         lengths = torch.tensor([len(row) for row in written])
         if beam == 1:
             scores = log_p = greedy.sums(lengths)
@@ -133,11 +113,11 @@ class Generating(Translator):
             [each[rank] for rank in range(first, first + nbest) if real[rank]] for first in range(0, len(each), nbest)
         ]
 
-    def _until_end(self, row: list[int]) -> list[int]:
+    def _until_eos(self, row: list[int]) -> list[int]:
         """The tokens that were written: up to the first eos, eos included, or all but the padding."""
-        ends = self._ends()
+        eos = self._eos_ids()
         for place, token in enumerate(row):
-            if token in ends:
+            if token in eos:
                 return row[: place + 1]
         while row and row[-1] == self.model.generation_config.pad_token_id:
             row = row[:-1]
@@ -147,9 +127,9 @@ class Generating(Translator):
         """A forced eos in the last place is no end of the model's own."""
         if len(row) < most:
             return False
-        return self.model.generation_config.forced_eos_token_id is not None or row[-1] not in self._ends()
+        return self.model.generation_config.forced_eos_token_id is not None or row[-1] not in self._eos_ids()
 
-    def _ends(self) -> list[int]:
+    def _eos_ids(self) -> list[int]:
         end = self.model.generation_config.eos_token_id
         return end if isinstance(end, list) else [end]
 
@@ -176,13 +156,13 @@ class _GreedySteps:
 
 
 @contextmanager
-def _settled(model: PreTrainedModel) -> Iterator[None]:
-    """In inference and eval mode, with no generation settings but those in KEPT; as before afterwards."""
+def _architecture_settings_only(model: PreTrainedModel) -> Iterator[None]:
+    """In inference and eval mode, with the generation settings of its architecture alone; as before afterwards."""
     import torch
 
     training, settings = model.training, model.generation_config
     model.eval()
-    model.generation_config = kept_settings(model)
+    model.generation_config = generation_config(model)
     try:
         with torch.inference_mode():
             yield
@@ -191,55 +171,17 @@ def _settled(model: PreTrainedModel) -> Iterator[None]:
         model.train(training)
 
 
-def kept_settings(model: PreTrainedModel) -> GenerationConfig:
+def generation_config(model: PreTrainedModel) -> GenerationConfig:
     from transformers import GenerationConfig
 
-    values: dict[str, Any] = {name: getattr(model.generation_config, name, None) for name in KEPT}
+    values: dict[str, Any] = {name: getattr(model.generation_config, name, None) for name in ARCHITECTURE_SETTINGS}
     for name in ("eos_token_id", "pad_token_id", "decoder_start_token_id"):
         if values[name] is None:
             values[name] = getattr(model.config, name, None)
     return GenerationConfig(**values)
 
 
-def batches_by_length(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Places in batches, longest first, each of at most `budget` tokens with its padding, or of one row.
-
-    Rows without tokens are in no batch."""
-    batches: list[list[int]] = []
-    for place in sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i]):
-        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= budget:
-            batches[-1].append(place)
-        else:
-            batches.append([place])
-    return batches
-
-
-def check_widths(beam: int, nbest: int) -> None:
-    if not 1 <= nbest <= beam:
-        raise KnobError(
-            f"a beam of {beam} has no {nbest} best translations",
-            "give --translate.beam at least as many as --translate.nbest, and both at least 1",
-        )
-
-
-def tokens_read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     """Tokens of a text at most, by the tokenizer's word and the model's positions."""
     positions = getattr(model.config, "max_position_embeddings", None)
     return min(int(tokenizer.model_max_length), int(positions or 2**20))
-
-
-def most_tokens(source: int, longest: int, reads: int) -> int:
-    """Tokens that a translation of `source` tokens may have; the decoder's start takes one position too."""
-    return min(longest or 2 * source + 16, reads - 1)
-
-
-def token_ids(tokenizer: PreTrainedTokenizerBase, sources: Sequence[str], reads: int) -> list[list[int]]:
-    """The tokens of each source, cut to `reads`; none of a blank one."""
-    if not len(sources):
-        return []
-    ids = tokenizer(list(sources), truncation=True, max_length=reads)["input_ids"]
-    return [row if source.strip() else [] for row, source in zip(ids, sources, strict=True)]
-
-
-def decode(tokenizer: PreTrainedTokenizerBase, rows: list[list[int]]) -> list[str]:
-    return [text.strip() for text in tokenizer.batch_decode(rows, skip_special_tokens=True)]

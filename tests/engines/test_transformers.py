@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limbeck.core.errors import KnobError
-from limbeck.teachers import translators
-from limbeck.teachers.translators import EMPTY, Generating, batches_by_length
+from limbeck.engines import transformers as module
+from limbeck.engines.base import EMPTY, batches_by_length
+from limbeck.engines.transformers import TransformersEngine
 from tiny_reverser import forced_log_p, make_marian, make_tokenizer
 from tiny_sources import make_sources, mirrored
 
@@ -37,13 +38,13 @@ def test_batches_hold_every_row_once_within_the_budget_longest_first(lengths, bu
 
 
 def test_the_reverser_reverses(reverser, words):
-    found = Generating(reverser, words).translate(SOURCES)
+    found = TransformersEngine(reverser, words).translate(SOURCES)
     right = sum(row[0].text == mirrored(source) for row, source in zip(found, SOURCES, strict=True))
     assert right >= 20, "the fixture is of use only if it has learnt something"
 
 
 def test_a_beam_of_one_is_greedy(reverser, words):
-    for source, (found,) in zip(SOURCES[:10], Generating(reverser, words).translate(SOURCES[:10]), strict=True):
+    for source, (found,) in zip(SOURCES[:10], TransformersEngine(reverser, words).translate(SOURCES[:10]), strict=True):
         ids, target = words(source, return_tensors="pt").input_ids, [reverser.config.decoder_start_token_id]
         with torch.no_grad():
             while target[-1] != 0 and len(target) < 40:
@@ -55,16 +56,18 @@ def test_a_beam_of_one_is_greedy(reverser, words):
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_what_reaches_the_most_tokens_without_an_end_is_cut(reverser, words, beam):
-    whole = Generating(reverser, words).translate(SOURCES, beam)
+    whole = TransformersEngine(reverser, words).translate(SOURCES, beam)
     assert not any(row[0].cut for row in whole)
     few = min(length(row[0].text) for row in whole)
-    for (short,), (full,) in zip(Generating(reverser, words, longest=few).translate(SOURCES), whole, strict=True):
+    for (short,), (full,) in zip(
+        TransformersEngine(reverser, words, longest=few).translate(SOURCES), whole, strict=True
+    ):
         assert short.cut == (length(full.text) > few)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
 def test_log_p_is_the_teacher_forced_sum(reverser, words, penalty):
-    engine = Generating(reverser, words, length_penalty=penalty)
+    engine = TransformersEngine(reverser, words, length_penalty=penalty)
     for beam, nbest in ((1, 1), (5, 4)):
         for source, row in zip(SOURCES[:8], engine.translate(SOURCES[:8], beam, nbest), strict=True):
             assert len(row) == nbest
@@ -76,18 +79,20 @@ def test_log_p_is_the_teacher_forced_sum(reverser, words, penalty):
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_batching_changes_nothing(reverser, words, beam, monkeypatch):
-    whole = Generating(reverser, words).translate(SOURCES, beam, beam)
-    assert written(whole) == written(Generating(reverser, words, batch_tokens=16).translate(SOURCES, beam, beam))
-    monkeypatch.setattr(translators, "SCORE_BYTES", 2**14)
-    assert len(list(Generating(reverser, words)._batches([5] * 30, 4))) > 3
-    assert written(whole) == written(Generating(reverser, words).translate(SOURCES, beam, beam))
-    backwards = Generating(reverser, words).translate(SOURCES[::-1], beam, beam)
+    whole = TransformersEngine(reverser, words).translate(SOURCES, beam, beam)
+    assert written(whole) == written(
+        TransformersEngine(reverser, words, batch_tokens=16).translate(SOURCES, beam, beam)
+    )
+    monkeypatch.setattr(module, "SCORE_BYTES", 2**14)
+    assert len(list(TransformersEngine(reverser, words)._batches([5] * 30, 4))) > 3
+    assert written(whole) == written(TransformersEngine(reverser, words).translate(SOURCES, beam, beam))
+    backwards = TransformersEngine(reverser, words).translate(SOURCES[::-1], beam, beam)
     assert written(whole) == written(backwards)[::-1]
 
 
 def test_settings_of_the_folder_are_reset_and_left_as_they_were():
     tokenizer, model = make_tokenizer(), make_marian()
-    plain = Generating(model, tokenizer, longest=9).translate(SOURCES, 3, 2)
+    plain = TransformersEngine(model, tokenizer, longest=9).translate(SOURCES, 3, 2)
     strange = {
         "do_sample": True,
         "num_beams": 2,
@@ -101,19 +106,19 @@ def test_settings_of_the_folder_are_reset_and_left_as_they_were():
     for name, value in strange.items():
         setattr(model.generation_config, name, value)
     model.train()
-    assert Generating(model, tokenizer, longest=9).translate(SOURCES, 3, 2) == plain
+    assert TransformersEngine(model, tokenizer, longest=9).translate(SOURCES, 3, 2) == plain
     assert model.training
     assert all(getattr(model.generation_config, name) == value for name, value in strange.items())
 
 
 def test_forced_and_banned_words_stay():
     tokenizer, model = make_tokenizer(), make_marian()
-    before = Generating(model, tokenizer, longest=6).translate(["one two"])[0][0]
+    before = TransformersEngine(model, tokenizer, longest=6).translate(["one two"])[0][0]
     banned = tokenizer.convert_tokens_to_ids(before.text.split()[0])
     model.generation_config.bad_words_ids = [[model.config.pad_token_id], [banned]]
     model.generation_config.forced_bos_token_id = tokenizer.convert_tokens_to_ids("blue")
     for beam in (1, 3):
-        (found,) = Generating(model, tokenizer, longest=6).translate(["one two"], beam)[0]
+        (found,) = TransformersEngine(model, tokenizer, longest=6).translate(["one two"], beam)[0]
         assert found.text.startswith("blue")
         assert before.text.split()[0] not in found.text.split()
 
@@ -124,13 +129,13 @@ def test_a_model_that_raises_is_left_as_it_was(words):
     model.train()
     model.lm_head = None
     with pytest.raises(TypeError):
-        Generating(model, words).translate(["one"])
+        TransformersEngine(model, words).translate(["one"])
     assert model.training
     assert model.generation_config is settings
 
 
 def test_blank_long_and_unknown_sources_get_a_translation_each(reverser, words):
-    engine = Generating(reverser, words)
+    engine = TransformersEngine(reverser, words)
     for beam in (1, 3):
         found = engine.translate(["", " \n", "one " * 100, "what is this", "one"], beam)
         assert [len(row) for row in found] == [1] * 5
@@ -143,7 +148,7 @@ def test_blank_long_and_unknown_sources_get_a_translation_each(reverser, words):
 @pytest.mark.parametrize(("beam", "nbest"), [(2, 3), (0, 0), (1, 0)])
 def test_more_translations_than_the_beam_has_are_refused(reverser, words, beam, nbest):
     with pytest.raises(KnobError, match="best translations"):
-        Generating(reverser, words).translate(["one"], beam, nbest)
+        TransformersEngine(reverser, words).translate(["one"], beam, nbest)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
@@ -158,10 +163,10 @@ def test_a_beam_as_wide_as_the_language_finds_the_best_of_all(penalty, seed):
             log_p = forced_log_p(model, tokenizer, "a b b", " ".join(row), ended=count < 3)
             scores[" ".join(row)] = log_p / min(count + 1, 3) ** penalty
     best = max(scores, key=scores.__getitem__)
-    found = Generating(model, tokenizer, length_penalty=penalty, longest=3).translate(["a b b"], 9, 9)[0]
+    found = TransformersEngine(model, tokenizer, length_penalty=penalty, longest=3).translate(["a b b"], 9, 9)[0]
     assert found[0].text == best
     assert found[0].log_p == pytest.approx(scores[best] * min(length(best), 3) ** penalty, abs=1e-4)
-    wide = Generating(model, tokenizer, length_penalty=penalty, longest=2).translate(["a b b"], 20, 20)[0]
+    wide = TransformersEngine(model, tokenizer, length_penalty=penalty, longest=2).translate(["a b b"], 20, 20)[0]
     assert sorted(each.text for each in wide) == sorted(
         " ".join(row) for n in range(3) for row in product("ab", repeat=n)
     )

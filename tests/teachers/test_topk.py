@@ -19,10 +19,10 @@ from limbeck.core.errors import KnobError, LimbeckError, MismatchError
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch
 from limbeck.core.want import Want
-from limbeck.teachers import shard as shard_module
-from limbeck.teachers import store as store_module
-from limbeck.teachers.shard import DamagedError, read_shard
-from limbeck.teachers.store import About, Store, StoreTeacher, open_store
+from limbeck.teachers import topk as module
+from limbeck.teachers.ragged import from_bytes
+from limbeck.teachers.shards import DamagedError, read_shard
+from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher
 
 UIDS = np.array([3, -(2**62), 11, 6, 2**62 + 5, 4, 1000, 8])
 
@@ -30,7 +30,7 @@ UIDS = np.array([3, -(2**62), 11, 6, 2**62 + 5, 4, 1000, 8])
 @pytest.fixture
 def filled(tmp_path):
     """A store of three shards; which shard holds which uids is known."""
-    store = Store(tmp_path / "store", ABOUT, write=True)
+    store = TopKCache(tmp_path / "store", ABOUT, write=True)
     parts = [range(10), range(10, 20), range(20, 30)]
     paths = []
     for part in parts:
@@ -40,11 +40,11 @@ def filled(tmp_path):
 
 
 def test_answers_come_in_any_order_and_more_than_once(tmp_path):
-    with Store(tmp_path, ABOUT, write=True) as store:
+    with TopKCache(tmp_path, ABOUT, write=True) as store:
         store.add(UIDS[:3], *tops(UIDS[:3]))
         store.add(UIDS[3:], *tops(UIDS[3:]))
         assert serves_the_truth(store, UIDS)
-    store = open_store(tmp_path)
+    store = TopKCache.open(tmp_path)
     assert (len(store), store.tokens) == (len(UIDS), filling.counts_of(UIDS).sum())
     assert store.lacks([5, *UIDS[:2], 7]).tolist() == [True, False, False, True]
     for seed in range(5):
@@ -53,10 +53,10 @@ def test_answers_come_in_any_order_and_more_than_once(tmp_path):
 
 
 def test_drawn_ids_come_back_as_they_were(tmp_path):
-    with Store(tmp_path, SAMPLED, write=True) as store:
+    with TopKCache(tmp_path, SAMPLED, write=True) as store:
         store.add(UIDS[:5], *drawns(UIDS[:5]))
         store.add(UIDS[5:], *drawns(UIDS[5:]))
-    store = open_store(tmp_path)
+    store = TopKCache.open(tmp_path)
     assert len(list(tmp_path.glob("shard-*"))) == 1
     for part in (UIDS[:5], UIDS[5:]):
         counts, true = drawns(part)
@@ -76,11 +76,11 @@ def test_drawn_ids_come_back_as_they_were(tmp_path):
 def test_a_store_with_all_that_belongs_to_it_is_small(tmp_path, k, limit, vocabulary):
     uids = np.arange(400)
     counts, top = tops(uids, k, vocabulary, counts=np.full(400, 19))  # 15 % of 128 tokens
-    with Store(tmp_path, ABOUT.but(k=k, vocabulary=vocabulary), write=True) as store:
+    with TopKCache(tmp_path, ABOUT.but(k=k, vocabulary=vocabulary), write=True) as store:
         for start in range(0, 400, 40):
             tokens = slice(19 * start, 19 * (start + 40))
             store.add(uids[start : start + 40], counts[start : start + 40], top.rows(tokens))
-    info = open_store(tmp_path).info()
+    info = TopKCache.open(tmp_path).info()
     assert (info.examples, info.tokens, info.shards) == (400, 7600, 1)
     assert info.bytes == sum(path.stat().st_size for path in tmp_path.iterdir())
     assert info.bytes_per_token <= limit
@@ -89,7 +89,7 @@ def test_a_store_with_all_that_belongs_to_it_is_small(tmp_path, k, limit, vocabu
 
 def test_missing_examples_are_counted(filled):
     with pytest.raises(MismatchError, match=r"no answer for 2 of 3 examples\n.*fill it"):
-        open_store(filled[0]).get([5, 77, 78])
+        TopKCache.open(filled[0]).get([5, 77, 78])
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,10 @@ def test_missing_examples_are_counted(filled):
         ({"temperature": 2.0}, "another temperature"),
         ({"kind": "sampled"}, "another kind"),
         *(
-            ({"fingerprints": {**ABOUT.fingerprints, name: "other"}}, f"another {name}\n.*another folder, or delete")
+            (
+                {"fingerprints": {**ABOUT.fingerprints, name: "other"}},
+                f"another {name}\n.*delete .*, or give",
+            )
             for name in ABOUT.fingerprints
         ),
         ({"fingerprints": {"teacher": "t", "data": "x"}}, "another data and another mask and another tokenizer"),
@@ -109,26 +112,26 @@ def test_missing_examples_are_counted(filled):
 def test_a_store_of_something_else_is_refused(filled, other, said):
     for write in (False, True):
         with pytest.raises(MismatchError, match=said):
-            Store(filled[0], ABOUT.but(**other), write=write)
+            TopKCache(filled[0], ABOUT.but(**other), write=write)
 
 
 def test_notes_are_for_people_and_do_not_count(filled):
-    assert len(Store(filled[0], ABOUT.but(notes={"top": 8}))) == 30
+    assert len(TopKCache(filled[0], ABOUT.but(notes={"top": 8}))) == 30
 
 
 def test_what_is_no_store_is_refused(tmp_path):
-    with pytest.raises(MismatchError, match="not a store"):
-        open_store(tmp_path)
-    with pytest.raises(MismatchError, match="not a store"):
-        Store(tmp_path / "nowhere", ABOUT)
+    with pytest.raises(MismatchError, match="not a teacher cache"):
+        TopKCache.open(tmp_path)
+    with pytest.raises(MismatchError, match="not a teacher cache"):
+        TopKCache(tmp_path / "nowhere", ABOUT)
     (tmp_path / "file").write_text("")
-    with pytest.raises(MismatchError, match="not a store"):
-        open_store(tmp_path / "file")
+    with pytest.raises(MismatchError, match="not a teacher cache"):
+        TopKCache.open(tmp_path / "file")
     with pytest.raises(LimbeckError, match="in the way"):
-        Store(tmp_path / "file", ABOUT, write=True)
+        TopKCache(tmp_path / "file", ABOUT, write=True)
     (tmp_path / "index.json").write_text(json.dumps({"version": 99, "checksum": "?"}))
     with pytest.raises(MismatchError, match=r"format 99.*\n.*update"):
-        open_store(tmp_path)
+        TopKCache.open(tmp_path)
 
 
 def test_a_damaged_index_is_refused_and_can_be_made_again(filled):
@@ -137,25 +140,25 @@ def test_a_damaged_index_is_refused_and_can_be_made_again(filled):
     for damaged in ("", "[]", text[:-20], text.replace('"k": 8', '"k": 9'), text.replace('"d"', '"e"')):
         index.write_text(damaged)
         with pytest.raises(MismatchError, match=r"damaged\n.*delete this one file"):
-            open_store(filled[0])
+            TopKCache.open(filled[0])
     index.unlink()
-    with pytest.raises(MismatchError, match=r"shard-.* another k"):
-        Store(filled[0], ABOUT.but(k=9), write=True)
-    index.unlink()
-    assert serves_the_truth(Store(filled[0], ABOUT, write=True), range(30))
+    with pytest.raises(MismatchError, match=r"shard-.* made for something else"):
+        TopKCache(filled[0], ABOUT.but(k=9), write=True)
+    assert not index.exists()
+    assert serves_the_truth(TopKCache(filled[0], ABOUT, write=True), range(30))
 
 
 def test_knobs_that_cannot_be_are_refused(tmp_path):
     with pytest.raises(KnobError, match="no top 8"):
-        Store(tmp_path, ABOUT.but(vocabulary=7), write=True)
+        TopKCache(tmp_path, ABOUT.but(vocabulary=7), write=True)
     with pytest.raises(KnobError, match="256 draws"):
-        Store(tmp_path, SAMPLED.but(k=256), write=True)
+        TopKCache(tmp_path, SAMPLED.but(k=256), write=True)
     with pytest.raises(KnobError, match="temperature"):
-        About(temperature=0.0)
+        Manifest(temperature=0.0)
 
 
 def test_answers_that_do_not_fit_are_refused_and_leave_nothing(tmp_path):
-    store = Store(tmp_path, ABOUT, write=True)
+    store = TopKCache(tmp_path, ABOUT, write=True)
     counts, top = tops([1, 2])
     for uids, given, answers in (
         ([1, 2, 3], counts, top),
@@ -169,16 +172,16 @@ def test_answers_that_do_not_fit_are_refused_and_leave_nothing(tmp_path):
     assert not len(store)
     assert not list(tmp_path.glob("shard-*"))
     with pytest.raises(LimbeckError, match="write=True"):
-        open_store(tmp_path).add([1, 2], counts, top)
+        TopKCache.open(tmp_path).add([1, 2], counts, top)
 
 
 def mended(folder, lost):
-    store = Store(folder, ABOUT, write=True)
+    store = TopKCache(folder, ABOUT, write=True)
     lacking = np.flatnonzero(store.lacks(range(30)))
     assert lacking.tolist() == list(lost)
     assert serves_the_truth(store, np.setdiff1d(range(30), lost))
     store.add(lacking, *tops(lacking))
-    return serves_the_truth(Store(folder, ABOUT), range(30))
+    return serves_the_truth(TopKCache(folder, ABOUT), range(30))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -189,7 +192,7 @@ def test_a_flipped_bit_is_found_and_costs_one_shard(filled, seed):
     content = bytearray(path.read_bytes())
     content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
     path.write_bytes(content)
-    store = Store(folder, ABOUT)
+    store = TopKCache(folder, ABOUT)
     assert store.damaged == [path]
     assert store.info().damaged == [path.name]
     assert path.with_suffix(".damaged").exists()
@@ -200,7 +203,7 @@ def test_no_flipped_bit_of_a_header_goes_unnoticed(filled, tmp_path):
     path = next(iter(filled[1]))
     content = path.read_bytes()
     length = 8 + int.from_bytes(content[:8], "little")
-    other = tmp_path / "flipped.safetensors"
+    other = tmp_path / path.name
     for place in range(length):
         flipped = bytearray(content)
         flipped[place] ^= 1 << (place % 8)
@@ -226,32 +229,32 @@ def test_a_shard_that_is_gone_is_lacking(filled):
 
 def test_shards_are_merged_and_an_example_told_twice_is_kept_once(filled):
     folder, _ = filled
-    with open_store(folder, write=True) as store:
+    with TopKCache.open(folder, write=True) as store:
         again = list(range(15, 25))
         store.add(again, *tops(again))
     assert len(list(folder.glob("shard-*"))) == 1
-    store = open_store(folder)
+    store = TopKCache.open(folder)
     assert len(store) == 30
-    assert len(read_shard(next(folder.glob("shard-*"))).rows.uids) == 30
+    assert len(from_bytes(read_shard(next(folder.glob("shard-*")))).uids) == 30
     assert serves_the_truth(store, range(30))
 
 
 def test_large_shards_are_left_alone(filled, monkeypatch):
     folder, parts = filled
-    monkeypatch.setattr(store_module, "SMALL", min(int(filling.counts_of(part).sum()) for part in parts.values()))
-    with open_store(folder, write=True) as store:
+    monkeypatch.setattr(module, "SMALL", min(int(filling.counts_of(part).sum()) for part in parts.values()))
+    with TopKCache.open(folder, write=True) as store:
         for uid in [0, 11, *range(30, 40)]:
             store.add([uid], *tops([uid]))
     (merged,) = {*folder.glob("shard-*")} - {*parts}
     assert {*parts} < {*folder.glob("shard-*")}
-    assert read_shard(merged).rows.uids.tolist() == list(range(30, 40)), "what a large shard has is not kept twice"
-    assert serves_the_truth(open_store(folder), range(40))
+    assert from_bytes(read_shard(merged)).uids.tolist() == list(range(30, 40)), "a large shard's are not kept twice"
+    assert serves_the_truth(TopKCache.open(folder), range(40))
 
 
 def test_a_reader_lives_through_the_merging_of_what_it_reads(filled):
     folder, _ = filled
-    reader = open_store(folder)
-    open_store(folder, write=True).close()
+    reader = TopKCache.open(folder)
+    TopKCache.open(folder, write=True).close()
     assert serves_the_truth(reader, range(30))
     reader.refresh()
     assert reader.info().shards == 1
@@ -261,20 +264,20 @@ def test_a_reader_lives_through_the_merging_of_what_it_reads(filled):
 def test_a_full_disk_is_explained_and_leaves_what_was_finished(filled, monkeypatch):
     folder, _ = filled
 
-    def full(tensors, path, metadata):
-        Path(path).write_bytes(b"half")
+    def full(path, content):
+        path.touch()
         raise OSError(28, "No space left on device")
 
-    store = open_store(folder, write=True)
+    store = TopKCache.open(folder, write=True)
     with monkeypatch.context() as patch:
-        patch.setattr(shard_module, "save_file", full)
+        patch.setattr(Path, "write_bytes", full)
         with pytest.raises(LimbeckError, match="disk is full"):
             store.add([50], *tops([50]))
         with pytest.raises(LimbeckError, match="disk is full"):
             store.close()
     assert not list(folder.glob("*.part"))
     assert store.lacks([50]).all()
-    assert serves_the_truth(open_store(folder), range(30))
+    assert serves_the_truth(TopKCache.open(folder), range(30))
 
 
 def test_half_written_files_are_swept_when_their_writer_must_be_gone(filled):
@@ -282,7 +285,7 @@ def test_half_written_files_are_swept_when_their_writer_must_be_gone(filled):
     for part in (old, new):
         part.write_bytes(b"half")
     os.utime(old, (0, 0))
-    open_store(filled[0], write=True)
+    TopKCache.open(filled[0], write=True)
     assert not old.exists()
     assert new.exists()
 
@@ -290,12 +293,12 @@ def test_half_written_files_are_swept_when_their_writer_must_be_gone(filled):
 def test_reading_holds_what_is_asked_for_and_no_more(tmp_path):
     uids = np.arange(300)
     counts, top = tops(uids, 50, 30522, counts=np.full(300, 100))
-    with Store(tmp_path, ABOUT.but(k=50, vocabulary=30522), write=True) as store:
+    with TopKCache(tmp_path, ABOUT.but(k=50, vocabulary=30522), write=True) as store:
         store.add(uids, counts, top)
     assert store.bytes_on_disk > 3_000_000
-    open_store(tmp_path).get([7])  # imports are not counted
+    TopKCache.open(tmp_path).get([7])  # imports are not counted
     tracemalloc.start()
-    store = open_store(tmp_path)
+    store = TopKCache.open(tmp_path)
     store.get([5, 250])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -311,7 +314,7 @@ def asking(uids, asked):
 
 
 def test_a_teacher_answers_from_the_store(filled, tmp_path):
-    teacher = StoreTeacher(open_store(filled[0]))
+    teacher = TopKTeacher(TopKCache.open(filled[0]))
     assert teacher.has == Want.TOP
     uids = [4, 29, 13, 6]
     trace = teacher.answer(asking(uids, filling.counts_of(uids)))
@@ -319,9 +322,9 @@ def test_a_teacher_answers_from_the_store(filled, tmp_path):
     assert np.array_equal(trace.top.ids.numpy(), kept(tops(uids)[1])[0])
     with pytest.raises(MismatchError, match=r"1 of 4 examples ask about another number.*\n.*another mask"):
         teacher.answer(asking(uids, filling.counts_of(uids) + np.array([0, 1, 0, 0])))
-    with Store(tmp_path / "sampled", SAMPLED, write=True) as store:
+    with TopKCache(tmp_path / "sampled", SAMPLED, write=True) as store:
         store.add(uids, *drawns(uids))
-    teacher = StoreTeacher(store)
+    teacher = TopKTeacher(store)
     assert teacher.has == teacher.answer(asking(uids, filling.counts_of(uids))).has == Want.SAMPLED
 
 
@@ -349,7 +352,7 @@ def test_two_processes_fill_one_store_while_a_third_reads(tmp_path, nursery):
     pids = [nursery.start(folder, 0, 240, both[0]), nursery.start(folder, 120, 360, both[1])]
     for told_by_one in both:
         until_more_is_told(told_by_one)
-    reader, seen = open_store(folder), 0
+    reader, seen = TopKCache.open(folder), 0
     end = time.monotonic() + 60
     while len(told := set.union(*map(said_in, both))) < 360:
         assert time.monotonic() < end
@@ -360,10 +363,10 @@ def test_two_processes_fill_one_store_while_a_third_reads(tmp_path, nursery):
         seen = len(there)
         assert serves_the_truth(reader, np.random.default_rng(seen).permutation(there))
     assert [nursery.wait(pid) for pid in pids] == [0, 0]
-    store = open_store(folder)
+    store = TopKCache.open(folder)
     assert serves_the_truth(store, range(360))
     assert not store.damaged
-    assert sum(shard.tokens < 300 for shard in store._shards) <= 1
+    assert sum(store._tokens(shard) < 300 for shard in store.shards.values()) <= 1
 
 
 def test_a_killed_writer_loses_the_batch_in_hand_at_most(tmp_path, nursery):
@@ -381,7 +384,7 @@ def test_a_killed_writer_loses_the_batch_in_hand_at_most(tmp_path, nursery):
         if not (folder / "index.json").exists():
             continue
         shutil.copytree(folder, copy)  # what the next writer finds is not touched by this look at it
-        store = Store(copy, ABOUT)
+        store = TopKCache(copy, ABOUT)
         there = np.flatnonzero(~store.lacks(range(many)))
         assert not store.damaged
         assert said_in(told) <= set(there.tolist())
@@ -389,9 +392,10 @@ def test_a_killed_writer_loses_the_batch_in_hand_at_most(tmp_path, nursery):
         assert serves_the_truth(store, there)
         shutil.rmtree(copy)
     last = max(said_in(told)) + 20
-    with Store(folder, ABOUT, write=True) as store:
+    with TopKCache(folder, ABOUT, write=True) as store:
         lacking = np.flatnonzero(store.lacks(range(last)))
         assert len(lacking) >= 19 - batch
         store.add(lacking, *tops(lacking))
-    assert serves_the_truth(open_store(folder), range(last))
-    assert sum(shard.tokens < store_module.SMALL for shard in open_store(folder)._shards) == 1
+    assert serves_the_truth(TopKCache.open(folder), range(last))
+    store = TopKCache.open(folder)
+    assert sum(store._tokens(shard) < module.SMALL for shard in store.shards.values()) == 1

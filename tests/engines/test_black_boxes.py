@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from limbeck.core.errors import KnobError, LimbeckError
-from limbeck.teachers.black_box import Command, Endpoint
+from limbeck.engines.command import Command
+from limbeck.engines.endpoint import Endpoint
 
 
 def program(tmp_path, body):

@@ -1,8 +1,6 @@
 """CTranslate2 writes what transformers writes, or it is not used."""
 
-import copy
 import json
-import re
 import shutil
 import sys
 
@@ -11,9 +9,10 @@ import torch
 import transformers
 
 from limbeck.core.errors import KnobError, ModelError
-from limbeck.teachers.ct2 import Converted, convert, fastest
-from limbeck.teachers.translate_settings import TranslateSettings
-from limbeck.teachers.translators import EMPTY, Generating
+from limbeck.engines.base import EMPTY
+from limbeck.engines.ctranslate2 import CTranslate2Engine
+from limbeck.engines.transformers import TransformersEngine
+from limbeck.exporters.ctranslate2 import convert
 from tiny import make_classifier
 from tiny_reverser import common, forced_log_p, make_marian, make_tokenizer, spread
 from tiny_sources import WORDS, make_sources, mirrored
@@ -72,7 +71,10 @@ def float32(reverser_folder, tmp_path_factory):
 
 
 def test_greedy_is_the_same_token_for_token(reverser, words, float32):
-    ours, theirs = Generating(reverser, words).translate(SOURCES), Converted(float32, words).translate(SOURCES)
+    ours, theirs = (
+        TransformersEngine(reverser, words).translate(SOURCES),
+        CTranslate2Engine(float32, words).translate(SOURCES),
+    )
     assert texts(ours) == texts(theirs)
     for (one,), (other,) in zip(ours, theirs, strict=True):
         assert one.log_p == pytest.approx(other.log_p, abs=1e-4)
@@ -82,18 +84,18 @@ def test_greedy_is_the_same_token_for_token(reverser, words, float32):
 def test_the_same_translations_are_cut(reverser, words, float32, beam):
     ours, theirs = (
         engine.translate(SOURCES, beam)
-        for engine in (Generating(reverser, words, longest=5), Converted(float32, words, longest=5))
+        for engine in (TransformersEngine(reverser, words, longest=5), CTranslate2Engine(float32, words, longest=5))
     )
     alike = [(one.cut, other.cut) for (one,), (other,) in zip(ours, theirs, strict=True) if one.text == other.text]
     assert {cut for cut, _ in alike} == {True, False}
     assert all(one == other for one, other in alike)
-    assert not any(row[0].cut for row in Converted(float32, words).translate(SOURCES, beam))
+    assert not any(row[0].cut for row in CTranslate2Engine(float32, words).translate(SOURCES, beam))
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
 def test_a_beam_of_five_is_the_same_and_its_log_p_the_teacher_forced_sum(reverser, words, float32, penalty):
-    ours = Generating(reverser, words, length_penalty=penalty).translate(SOURCES, 5, 3)
-    theirs = Converted(float32, words, length_penalty=penalty).translate(SOURCES, 5, 3)
+    ours = TransformersEngine(reverser, words, length_penalty=penalty).translate(SOURCES, 5, 3)
+    theirs = CTranslate2Engine(float32, words, length_penalty=penalty).translate(SOURCES, 5, 3)
     assert same(texts(ours), texts(theirs)) >= 46
     for source, row in zip(SOURCES[:10], theirs[:10], strict=True):
         assert len(row) == 3
@@ -112,8 +114,8 @@ def test_architectures(name, tmp_path):
     tokenizer = make_tokenizer(pad_last=model.config.pad_token_id == PAD)
     folder = saved(tmp_path / "model", model, tokenizer)
     slow, fast = (
-        Generating(model, tokenizer, longest=9),
-        Converted(convert(folder, tmp_path / "ct2", "float32"), longest=9),
+        TransformersEngine(model, tokenizer, longest=9),
+        CTranslate2Engine(convert(folder, tmp_path / "ct2", "float32"), longest=9),
     )
     for beam in (1, 4):
         ours, theirs = slow.translate(SOURCES[:16], beam), fast.translate(SOURCES[:16], beam)
@@ -127,8 +129,8 @@ def test_architectures(name, tmp_path):
 def test_an_end_that_is_forced_takes_the_last_place_in_both(tmp_path):
     model, tokenizer = make_marian(), make_tokenizer()
     model.generation_config.forced_eos_token_id = 0
-    fast = Converted(convert(saved(tmp_path / "m", model, tokenizer), tmp_path / "c", "float32"), longest=5)
-    ours, theirs = Generating(model, tokenizer, longest=5).translate(SOURCES), fast.translate(SOURCES)
+    fast = CTranslate2Engine(convert(saved(tmp_path / "m", model, tokenizer), tmp_path / "c", "float32"), longest=5)
+    ours, theirs = TransformersEngine(model, tokenizer, longest=5).translate(SOURCES), fast.translate(SOURCES)
     assert texts(ours) == texts(theirs)
     assert [row[0].cut for row in ours] == [row[0].cut for row in theirs]
     assert max(len(text.split()) for text in texts(theirs)) == 4
@@ -146,7 +148,7 @@ def test_the_folder_is_complete_by_itself(reverser, words, tmp_path):
     made = convert(folder, tmp_path / "deep" / "ct2")
     shutil.rmtree(folder)
     moved = made.rename(tmp_path / "elsewhere")
-    engine = Converted(moved)
+    engine = CTranslate2Engine(moved)
     assert engine.name == "ctranslate2 int8"
     found = engine.translate(["", *SOURCES, " "], 5, 2)
     assert found[0] == found[-1] == [EMPTY]
@@ -156,7 +158,7 @@ def test_the_folder_is_complete_by_itself(reverser, words, tmp_path):
 
 
 def test_long_and_unknown_sources_and_none(float32):
-    engine = Converted(float32)
+    engine = CTranslate2Engine(float32)
     assert engine.translate([]) == []
     assert [len(row) for row in engine.translate(["one " * 200, "what is this"], 2)] == [1, 1]
     with pytest.raises(KnobError, match="no 3 best"):
@@ -182,62 +184,11 @@ def test_what_cannot_be_converted_is_named_and_leaves_nothing(tmp_path, tokenize
         convert(few, tmp_path / "ct2")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelError, match=r"no limbeck\.json"):
-        Converted(tmp_path / "empty")
+        CTranslate2Engine(tmp_path / "empty")
     assert {path.name for path in tmp_path.iterdir()} == {"bert", "m2m", "blender", "few", "empty"}
 
 
-def test_the_fastest_engine_is_ctranslate2_where_it_agrees(reverser, words, reverser_folder, tmp_path):
-    engine, note = fastest(reverser, words, reverser_folder, tmp_path, TranslateSettings(), SOURCES)
-    assert engine.name == "ctranslate2 int8"
-    same_texts = re.search(r"CTranslate2 \(int8\): (\d+) of 24 sample texts come out as in transformers", note)
-    assert same_texts
-    assert int(same_texts[1]) >= 18
-    assert {path.name for path in tmp_path.iterdir()} == {"ct2-int8"}
-    engine, note = fastest(reverser, words, None, tmp_path, TranslateSettings(precision="float32"), SOURCES)
-    assert engine.name == "ctranslate2 float32"
-    assert "CTranslate2 (float32)" in note
-
-
-def test_a_conversion_is_used_again_only_for_the_same_weights(reverser, words, reverser_folder, tmp_path):
-    settings = TranslateSettings()
-    fastest(reverser, words, reverser_folder, tmp_path, settings, SOURCES[:3])
-    made = (tmp_path / "ct2-int8" / "model.bin").stat()
-    fastest(reverser, words, reverser_folder, tmp_path, settings, SOURCES[:3])
-    assert (tmp_path / "ct2-int8" / "model.bin").stat().st_ino == made.st_ino
-    engine, _ = fastest(make_marian(), words, None, tmp_path, settings, SOURCES[:3])
-    assert engine.name == "ctranslate2 int8"
-    assert (tmp_path / "ct2-int8" / "model.bin").stat().st_ino != made.st_ino
-
-
-def test_a_conversion_that_writes_something_else_is_not_used(words, reverser_folder, tmp_path):
-    other = make_marian(seed=3)
-    engine, note = fastest(other, words, reverser_folder, tmp_path, TranslateSettings(), SOURCES)
-    assert engine.name == "transformers float32"
-    assert "not in CTranslate2: converted, the model writes only" in note
-    with pytest.raises(ModelError, match="of 24 sample texts"):
-        fastest(other, words, reverser_folder, tmp_path, TranslateSettings(engine="ctranslate2"), SOURCES)
-
-
-def test_a_conversion_with_other_log_p_is_not_used(reverser, words, tmp_path):
-    """Logits of twice the size have the same greedy texts."""
-    louder = copy.deepcopy(reverser)
-    with torch.no_grad():
-        last = louder.model.decoder.layers[-1].final_layer_norm
-        for weight in (last.weight, last.bias):
-            weight.mul_(2)
-    folder = saved(tmp_path / "louder", louder, words)
-    one, other = Generating(louder, words).translate(SOURCES[:24]), Generating(reverser, words).translate(SOURCES[:24])
-    assert same(texts(one), texts(other)) >= 22
-    assert fastest(reverser, words, folder, tmp_path, TranslateSettings(), SOURCES)[0].name == "transformers float32"
-
-
-def test_without_ctranslate2_transformers_translates(reverser, words, reverser_folder, tmp_path, monkeypatch):
+def test_without_ctranslate2_nothing_is_converted(reverser_folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(KnobError, match=r"limbeck\[translate\]"):
         convert(reverser_folder, tmp_path / "ct2")
-    for settings in (TranslateSettings(), TranslateSettings(engine="transformers")):
-        engine, note = fastest(reverser, words, reverser_folder, tmp_path, settings, SOURCES)
-        assert engine.name == "transformers float32"
-        assert ("not installed" in note) == (settings.engine == "auto")
-    with pytest.raises(KnobError, match="not installed"):
-        fastest(reverser, words, reverser_folder, tmp_path, TranslateSettings(engine="ctranslate2"), SOURCES)
