@@ -37,9 +37,11 @@ from common import (
 )
 from limbeck.core.objective import Objective
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.data.corpus import Corpus
-from limbeck.data.demo import demo_model
-from limbeck.data.encode import Collator, Encoded, batches, encode
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
+from limbeck.data.sources.demo import demo_model
+from limbeck.data.text.encode import Encoded, encode
+from limbeck.data.text.examples import Corpus
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.recipes.prepare import data_fingerprint
@@ -138,7 +140,7 @@ def fill(corpus: Corpus, folder: Path) -> Cache:
         "data": data_fingerprint(corpus, MAX_LENGTH),
     }
     cache = Cache(folder / "cache", prints)
-    asked = batches(encode(corpus.train, tokenizer, MAX_LENGTH), Collator(tokenizer, corpus.task), 64)
+    asked = batches(encode(corpus.train, tokenizer, MAX_LENGTH), Collator.of(tokenizer, corpus.task), 64)
     cache.fill(LiveTeacher(teacher), asked)
     return cache
 

@@ -33,10 +33,11 @@ from common import (
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch
 from limbeck.core.want import Request, Want
-from limbeck.data.bucket import Buckets
-from limbeck.data.corpus import Corpus
-from limbeck.data.demo import demo_model
-from limbeck.data.encode import Collator, Encoded, encode, to_batch
+from limbeck.data.batches import Buckets, to_batch
+from limbeck.data.padding import Collator
+from limbeck.data.sources.demo import demo_model
+from limbeck.data.text.encode import Encoded, encode
+from limbeck.data.text.examples import Corpus
 from limbeck.recipes.prepare import data_fingerprint
 from limbeck.students.open import fingerprint, open_encoder, tokenizer_fingerprint
 from limbeck.students.sizes import shape_of
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace, folder: Path) -> Finding:
         "tokenizer": tokenizer_fingerprint(tokenizer),
         "data": data_fingerprint(corpus, MAX_LENGTH),
     }
-    encoded, collator = encode(corpus.train, tokenizer, MAX_LENGTH), Collator(tokenizer, corpus.task)
+    encoded, collator = encode(corpus.train, tokenizer, MAX_LENGTH), Collator.of(tokenizer, corpus.task)
     stated = estimate(ask_for(*LAYERS), shape_of(network), corpus.task, encoded.lengths)
     scattered = np.random.default_rng(SEED).permutation(len(encoded)).tolist()
     cache = Cache(folder, prints, ask_for(*LAYERS))

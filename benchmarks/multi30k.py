@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from limbeck.core.record import Arm, Comparison, Record
-from limbeck.data.parallel import read_tested
-from limbeck.data.parallel_settings import ParallelSettings
+from limbeck.data.seq2seq.pairs import read_parallel
+from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 from limbeck.measure.significance import compare
 from limbeck.recipes.cell import Answers
@@ -58,7 +58,7 @@ def main() -> None:
 def on_other(record: Record, teacher: Path) -> Record:
     """Every model of the comparison on another test set, compared as there."""
     texts = DataSettings(train=str(DATA / f"{OTHER}.en.gz"), task="translate")
-    corpus = read_tested(texts, ParallelSettings(target=str(DATA / f"{OTHER}.de.gz")))
+    corpus = read_parallel(texts, ParallelSettings(target=str(DATA / f"{OTHER}.de.gz")))
     network, tokenizer = open_translator(teacher)
     start, settings = decoder_start(network), TranslateSettings(**record.knobs["translate"])
     exam = SequenceExam(record.task, tokenizer, start, corpus.dev, corpus.test, settings, texts.max_length)

@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 
 from limbeck.core.record import Record
-from limbeck.data.parallel import read_parallel
-from limbeck.data.parallel_settings import ParallelSettings
+from limbeck.data.seq2seq.pairs import read_parallel
+from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DataSettings
-from limbeck.data.subwords import train_subwords
 from limbeck.students.open_translator import new_translator
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from running import limbeck

@@ -101,7 +101,7 @@ def test_no_targets_at_all(refused, data):
 
 def test_a_file_opposite_itself(refused, data):
     problem, remedy = refused(given=("--task", "translate", "--data", data, "--target", data))
-    assert f"{data} stands opposite itself" in problem
+    assert f"source and target are both {data}" in problem
     assert "--target" in remedy
 
 
@@ -131,7 +131,7 @@ def test_wrong_column_names(refused, tmp_path):
 
 def test_a_target_opposite_nothing(refused, data):
     problem, remedy = refused("--parallel.dev-target", data.with_suffix(".de"))
-    assert "no --data.dev stands opposite it" in problem
+    assert "there is no --data.dev" in problem
     assert "--data.dev" in remedy
 
 

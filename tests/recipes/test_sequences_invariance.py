@@ -13,10 +13,12 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher
 from limbeck.core.trace import Projection, Trace
 from limbeck.core.want import Request, Want
-from limbeck.data.encode import to_batch
-from limbeck.data.parallel import Parallel, source_uids
-from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
-from limbeck.data.subwords import train_subwords
+from limbeck.data.batches import batches, to_batch
+from limbeck.data.padding import Collator
+from limbeck.data.seq2seq.pairs import Parallel
+from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
+from limbeck.data.seq2seq.subwords import train_subwords
+from limbeck.data.uids import source_uids
 from limbeck.measure.tokens import tally
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.loss import loss
@@ -60,7 +62,7 @@ def encoded(model, tokenizer=PIECES, sources=SOURCES, targets=TARGETS):
 
 def batch_of(rows, order=None, extra: int = 0, pad: int = PIECES.pad_token_id):
     """The rows as one batch, with `extra` columns of padding on both sides."""
-    tensors = SequenceCollator(pad, TASK)([rows[row] for row in (range(len(rows)) if order is None else order)])
+    tensors = Collator(pad, TASK)([rows[row] for row in (range(len(rows)) if order is None else order)])
     fill = {"input_ids": pad, "decoder_input_ids": pad}
     padded = {
         name: torch.nn.functional.pad(tensor, (0, extra), value=fill.get(name, 0)) if tensor.dim() == 2 else tensor
@@ -213,11 +215,11 @@ def test_words_kept_on_disk_teach_what_the_live_teacher_does(model, teacher, tmp
     rows = encoded(model)
     batch = batch_of(rows)
     live, slope = measured(1.0 * WordKD(temperature=temperature), model, teacher, [batch])
-    collator = SequenceCollator(PIECES.pad_token_id, TASK)
+    collator = Collator(PIECES.pad_token_id, TASK)
     for k in (WORDS, 50):
         about = About(kind="top", k=k, vocabulary=WORDS, temperature=temperature, fingerprints={"teacher": "x"})
         store = Store(tmp_path / str(k), about, write=True)
-        keep(store, teacher, sequence_batches(rows, collator, 5), lambda done: None)
+        keep(store, teacher, batches(rows, collator, 5), lambda done: None)
         store.close()
         kept = StoreTeacher(Store(tmp_path / str(k), about))
         value, gradient = measured(1.0 * Truncated(temperature=temperature), model, kept, [batch])
@@ -295,7 +297,7 @@ def test_surprise_at_what_one_wrote_oneself_is_minus_its_log_p(taught, beam):
     model, whole = taught
     best = [one[0] for one in Generating(model, whole).translate(SOURCES, beam)]
     rows = encoded(model, whole, targets=[one.text for one in best])
-    found = tally(model, sequence_batches(rows, SequenceCollator(whole.pad_token_id, TASK), 8))
+    found = tally(model, batches(rows, Collator(whole.pad_token_id, TASK), 8))
     nats = dict(zip(found.uids.tolist(), found.sums[:, 0], strict=True))
     ended = [place for place in range(len(rows)) if len(rows.target(place)) <= len(rows.source(place)) + 8]
     assert len(ended) > 15, "the others were cut at their longest: without an end they are other texts"

@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from limbeck.core.errors import LimbeckError, MismatchError
-from limbeck.data.corpus import load
-from limbeck.data.encode import Collator, batches, encode
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
 from limbeck.data.settings import DataSettings
+from limbeck.data.text.encode import encode
+from limbeck.data.text.examples import read_texts
 from limbeck.teachers import ragged
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
@@ -19,9 +21,9 @@ PRINTS = {"teacher": "t", "tokenizer": "k", "data": "d"}
 
 @pytest.fixture(scope="module")
 def asked(tokenizer):
-    corpus = load(DataSettings(), make_rows(100))
+    corpus = read_texts(DataSettings(), make_rows(100))
     encoded = encode(corpus.train, tokenizer, 32)
-    return lambda size=16: batches(encoded, Collator(tokenizer, corpus.task), size)
+    return lambda size=16: batches(encoded, Collator.of(tokenizer, corpus.task), size)
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,7 @@ from limbeck.core.progress import Silent
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Projection, Trace
 from limbeck.core.want import Request, Want
-from limbeck.data.bucket import Buckets
-from limbeck.data.encode import to_batch
-from limbeck.data.tokens import token_batches, uids_of
+from limbeck.data.batches import Buckets, batches, to_batch
 from limbeck.functional.truncated import top_of
 from limbeck.objectives import LanguageModeling, SampledTargets, Truncated
 from limbeck.objectives.loss import loss
@@ -52,8 +50,8 @@ def words():
     return make_words(make_tokenizer())
 
 
-def batches(words, size=8, split="train"):
-    return list(token_batches(words.splits[split], words.collator, size))
+def batches_of(words, size=8, split="train"):
+    return list(batches(words.splits[split], words.collator, size))
 
 
 @pytest.mark.parametrize("kind", ["mask-fill", "generate"])
@@ -67,7 +65,7 @@ def test_a_live_teacher_leaks_no_inference_tensors(kind, words):
         model = make_masked()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     teacher = LiveTeacher(model.train(), ask, vocabulary=WORDS - 3)
-    batch = batches(words)[0]
+    batch = batches_of(words)[0]
     shown = teacher.answer(batch)
     parts = [shown.tokens.features, shown.tokens.weight, shown.tokens.bias, *shown.hidden]
     assert not any(part.is_inference() or part.requires_grad for part in parts)
@@ -85,7 +83,7 @@ def test_a_live_teacher_leaks_no_inference_tensors(kind, words):
 @pytest.mark.parametrize("size", [3, 1000])
 def test_the_top_is_that_of_the_dense_logits(network, teacher, words, monkeypatch, temperature, size):
     monkeypatch.setattr(module, "chunk_size", lambda vocabulary: size)
-    batch = batches(words)[0]
+    batch = batches_of(words)[0]
     found = kept_of(teacher.answer(batch).tokens, TOP.but(temperature=temperature), batch)
     true = top_of(network(**batch.inputs).logits[batch.predicted].double(), 6, temperature)
     assert torch.equal(found.ids, true.ids)
@@ -116,7 +114,7 @@ def test_draws_belong_to_the_question(teacher, words, monkeypatch):
 
 
 def test_draws_are_from_the_softened_distribution(network, words):
-    batch = batches(words)[0]
+    batch = batches_of(words)[0]
     features = torch.zeros(1, WORDS)
     features[0, :4] = torch.tensor([4.0, 3.0, 2.0, 1.0])
     many = Projection(features.expand(int(batch.predicted.sum()), -1))
@@ -127,13 +125,13 @@ def test_draws_are_from_the_softened_distribution(network, words):
 
 @pytest.mark.parametrize("about", [TOP, SAMPLED])
 def test_answers_to_nothing(about, words):
-    batch = batches(words)[0]
+    batch = batches_of(words)[0]
     nothing = replace(batch, predicted=torch.zeros_like(batch.predicted))
     assert len(kept_of(Projection(torch.empty(0, WORDS)), about, nothing)) == 0
 
 
 def test_a_batch_that_asks_about_nothing_is_kept(tmp_path, teacher, words):
-    batch = batches(words)[0]
+    batch = batches_of(words)[0]
     nothing = replace(batch, predicted=torch.zeros_like(batch.predicted))
     store = Store(tmp_path, TOP, write=True)
     keep(store, teacher, [nothing], lambda done: None)
@@ -145,7 +143,7 @@ def test_every_batch_is_on_disk_before_the_next_question(tmp_path, teacher, word
     heard = []
 
     def asked():
-        for number, batch in enumerate(batches(words)[:3]):
+        for number, batch in enumerate(batches_of(words)[:3]):
             assert len(open_store(tmp_path)) == 8 * number
             yield batch
 
@@ -174,7 +172,7 @@ class Bypassed(Teacher):
 def test_live_and_cached_losses_and_gradients_agree(tmp_path, teacher, words, form, temperature):
     about = TOP.but(temperature=temperature)
     with Store(tmp_path, about, write=True) as store:
-        keep(store, teacher, batches(words, size=5), lambda done: None)
+        keep(store, teacher, batches_of(words, size=5), lambda done: None)
     objective = 0.5 * LanguageModeling() + 0.5 * Truncated(form=form, k=6, temperature=temperature)
     student = make_masked(layers=1, seed=8)
     train, kept = words.splits["train"], StoreTeacher(open_store(tmp_path))
@@ -201,7 +199,7 @@ def test_live_and_cached_losses_and_gradients_agree(tmp_path, teacher, words, fo
 
 def test_kept_draws_give_one_loss_in_any_company(tmp_path, teacher, words):
     with Store(tmp_path, SAMPLED, write=True) as store:
-        keep(store, teacher, batches(words), lambda done: None)
+        keep(store, teacher, batches_of(words), lambda done: None)
     student, train = make_masked(layers=1, seed=8), words.splits["train"]
     kept, objective = StoreTeacher(open_store(tmp_path)), 1.0 * SampledTargets(temperature=2.0)
 
@@ -262,7 +260,7 @@ class Counting(Teacher):
 def test_only_what_is_missing_is_asked(tmp_path, teacher):
     words = make_words(make_tokenizer(), rounds=2)
     train = words.splits["train"]
-    everything = [uid for round in range(2) for uid in uids_of(train, round).tolist()]
+    everything = train.uids.tolist()
     assert len(set(everything)) == len(everything)
     store, counting, shares = Store(tmp_path, TOP, write=True), Counting(teacher), []
     fill(store, counting, make_words(make_tokenizer(), rounds=1), 7, shares.append, Silent())
@@ -283,7 +281,7 @@ def test_only_what_is_missing_is_asked(tmp_path, teacher):
 
 
 def test_equal_blocks_are_one_question(tmp_path, teacher, words):
-    batch = batches(words)[0]
+    batch = batches_of(words)[0]
     twice = np.concatenate([batch.uids.numpy(), batch.uids.numpy()])
     store = Store(tmp_path, TOP, write=True)
     keep(store, teacher, [batch, batch], lambda done: None)
@@ -304,12 +302,12 @@ def test_a_damaged_shard_is_told_of_and_asked_again(tmp_path, teacher, words):
     store, counting = open_store(tmp_path, write=True), Counting(teacher)
     fill(store, counting, words, 8, lambda share: None, Listening())
     assert said == [f"{shard} was damaged and is asked again"]
-    assert sorted(counting.predicted) == sorted(uids_of(words.splits["train"]).tolist())
+    assert sorted(counting.predicted) == sorted(words.splits["train"].uids.tolist())
 
 
 def test_without_a_teacher_missing_answers_are_refused(tmp_path, teacher, words):
     store = Store(tmp_path, TOP, write=True)
-    keep(store, teacher, batches(words)[:2], lambda done: None)
+    keep(store, teacher, batches_of(words)[:2], lambda done: None)
     everything = len(words.splits["train"])
     with pytest.raises(MismatchError, match=f"no answer for {everything - 16} of {everything} questions") as refused:
         fill(store, NoTeacher(), words, 8, lambda share: None, Silent())

@@ -12,9 +12,8 @@ from limbeck.cli.flags import with_knobs
 from limbeck.core.errors import DataError
 from limbeck.core.knob import Settings, knob
 from limbeck.core.task import SEQ2SEQ_KINDS, Kind
-from limbeck.data.parallel_settings import ParallelSettings
-from limbeck.data.settings import DataSettings
-from limbeck.data.window_settings import WindowSettings
+from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.settings import DataSettings, WindowSettings
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes.run import undot
 
@@ -74,18 +73,20 @@ def bench(
 
 def _texts(settings: BenchKnobs, kind: Kind) -> list[tuple[str, str]]:
     """What the models are timed on. A tagger or reader may be timed on any text, unless a person named its task."""
-    from limbeck.data.pair_sources import load_sources
-    from limbeck.data.place_single import load_place_texts
-    from limbeck.data.single import load_texts
+    from limbeck.data.sources.parallel import timing_sources
+    from limbeck.data.span.corpus import timing_questions
+    from limbeck.data.text.examples import timing_texts
+    from limbeck.data.token.corpus import timing_sentences
 
     if settings.data.train and kind == "translate":
-        return load_sources(settings.data, settings.parallel)
+        return timing_sources(settings.data, settings.parallel)
     if not settings.data.train or not (kind == "tag" or kind == "answer"):
-        return load_texts(settings.data)
+        return timing_texts(settings.data)
     try:
-        return load_place_texts(settings.data, settings.windows, kind)
+        texts = timing_sentences if kind == "tag" else timing_questions
+        return texts(settings.data, settings.windows)
     except DataError:
         if settings.data.task == "auto":
             with suppress(DataError):
-                return load_texts(settings.data)
+                return timing_texts(settings.data)
         raise

@@ -10,10 +10,9 @@ import typer
 from limbeck.cli.flags import with_knobs
 from limbeck.core.knob import Settings, knob
 from limbeck.core.task import LANGUAGE_KINDS
-from limbeck.data.language import BlockSettings, MaskSettings
-from limbeck.data.parallel_settings import ParallelSettings
-from limbeck.data.settings import DataSettings
-from limbeck.data.window_settings import WindowSettings
+from limbeck.data.language.settings import BlockSettings, MaskSettings
+from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.settings import DataSettings, WindowSettings
 from limbeck.recipes.run import undot
 from limbeck.teachers.translate_settings import TranslateSettings
 

@@ -44,8 +44,8 @@ def is_generic(labels: Sequence[str]) -> bool:
     return all(map(_GENERIC.fullmatch, labels))
 
 
-def places_among(names: Sequence[str], labels: Sequence[str]) -> list[int] | None:
-    """The place of each name among labels that are the same in any order; None where they are others."""
+def permutation(names: Sequence[str], labels: Sequence[str]) -> list[int] | None:
+    """The position of each name among labels that are the same in any order; None where they are others."""
     wanted, there = ([name.strip().casefold() for name in some] for some in (names, labels))
     if wanted == there:
         return list(range(len(there)))

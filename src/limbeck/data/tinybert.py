@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from limbeck.core.forward import forward
+from limbeck.core.task import TaskInfo
+from limbeck.core.trace import Batch
+from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.words import Row, Words, chance_of, split
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
-
-    from limbeck.data.augment import AugmentSettings
 
 _STOP = """
 a about above after again against all also although am among an and another any are around as at be because been
@@ -184,10 +186,6 @@ class MaskedModel:
     def _fill(self, places: list[Place], most: int) -> list[list[str]]:
         """What fits; nothing for a gap that lies beyond the tokens the model reads."""
         import torch
-
-        from limbeck.core.forward import forward
-        from limbeck.core.task import TaskInfo
-        from limbeck.core.trace import Batch
 
         mask = self.tokenizer.mask_token
         longest = min(self.tokenizer.model_max_length, _LENGTH)

@@ -16,7 +16,7 @@ from limbeck.core.progress import Watcher
 from limbeck.core.tap import install
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import ATTENTION_PARTS, NOTHING, Request
-from limbeck.data.encode import batches
+from limbeck.data.batches import batches
 from limbeck.data.rows import Split
 from limbeck.recipes.cell import Answers
 from limbeck.recipes.job import ASKING

@@ -14,8 +14,9 @@ from limbeck.core.progress import Watcher
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
 from limbeck.core.want import Request, Want
-from limbeck.data.encode import to_batch
-from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
+from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.recipes.cell import Answers
 from limbeck.recipes.ground import Ground
 from limbeck.recipes.job import ASKING
@@ -210,7 +211,7 @@ def _with_words(asked: AskedPairs, writers: Sequence[Writer], run: Run, place: P
 def _fill(store: Store, asked: AskedPairs, wanted: Sequence[tuple[str, str]], run: Run, watcher: Watcher) -> None:
     """Every row that is not there yet is asked of its own direction's teacher."""
     ground = asked.ground
-    collator = SequenceCollator(ground.tokenizer.pad_token_id, ground.task)
+    collator = Collator(ground.tokenizer.pad_token_id, ground.task)
     total, done = sum(int(store.lacks(asked.sequences[name].uids).sum()) for name in wanted), 0
     for number, way in enumerate(ground.ways):
         present = LiveTeacher(way.teacher.network, LIVE, ground.task.vocab_size)
@@ -228,9 +229,7 @@ def _fill(store: Store, asked: AskedPairs, wanted: Sequence[tuple[str, str]], ru
         store.close()
 
 
-def _batches(dataset: Sequences, rows: np.ndarray, collator: SequenceCollator, size: int) -> Iterator[Batch]:
+def _batches(dataset: Sequences, rows: np.ndarray, collator: Collator, size: int) -> Iterator[Batch]:
     """These rows, longest first; of rows that are the same question, one."""
     once = {int(dataset.uids[row]): row for row in rows.tolist()}
-    order = sorted(once.values(), key=lambda row: -dataset.lengths[row])
-    for start in range(0, len(order), size):
-        yield to_batch(collator([dataset[row] for row in order[start : start + size]]), collator.task)
+    return batches(dataset, collator, size, list(once.values()))

@@ -12,8 +12,9 @@ import numpy as np
 from limbeck.core.errors import KnobError
 from limbeck.core.files import write_text
 from limbeck.core.progress import Watcher
-from limbeck.data.augment import AugmentSettings, augment, unlabelled
-from limbeck.data.corpus import Corpus, Examples
+from limbeck.data.augment import augment, unlabelled
+from limbeck.data.text.examples import Corpus, Examples
+from limbeck.data.text.settings import AugmentSettings
 from limbeck.students.open import open_language_model
 
 if TYPE_CHECKING:

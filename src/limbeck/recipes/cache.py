@@ -11,9 +11,8 @@ import torch
 from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.topk import Sampled, Top
-from limbeck.data.encode import to_batch
-from limbeck.data.language_corpus import load_language
-from limbeck.data.tokens import asked_counts, uids_of
+from limbeck.data.batches import to_batch
+from limbeck.data.language.corpus import load_language
 from limbeck.recipes.kept import about_run, fill
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import CacheRun
@@ -101,9 +100,7 @@ def _architecture(run: CacheRun, teacher: Model | None) -> str:
 def _estimate(store: Store, teacher: LiveTeacher, words: Words, batch_size: int) -> Estimate:
     """From a timed question, the second of two: the first one warms up."""
     train = words.splits["train"]
-    left = sum(
-        int(asked_counts(train, round)[store.lacks(uids_of(train, round))].sum()) for round in range(train.rounds or 1)
-    )
+    left = int(train.predicted_counts[store.lacks(train.uids)].sum())
     if not left:
         return Estimate(0, 0.0, 0, 0)
     batch = to_batch(words.collator([train[row] for row in range(min(batch_size, len(train)))]), words.task)

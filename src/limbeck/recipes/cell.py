@@ -22,8 +22,10 @@ from limbeck.core.record import ClassScore, CurvePoint, Fidelity, SeedResult
 from limbeck.core.tap import install, uninstall
 from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.data.encode import Collator, Encoded, batches
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
 from limbeck.data.rows import Collate, Dataset
+from limbeck.data.text.encode import Encoded
 from limbeck.measure.fidelity import fidelity
 from limbeck.measure.predict import collect, predict
 from limbeck.measure.quality import quality
@@ -113,7 +115,7 @@ class TextExam:
 
     @property
     def collator(self) -> Collator:
-        return Collator(self.tokenizer, self.task)
+        return Collator.of(self.tokenizer, self.task)
 
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
         return self.collator(rows)
@@ -307,7 +309,7 @@ def predict_split(
     split: Encoded,
     on_batch: Callable[[int], None] | None = None,
 ) -> np.ndarray:
-    asked = batches(split, Collator(tokenizer, task), 64)
+    asked = batches(split, Collator.of(tokenizer, task), 64)
     return predict(model, asked, split.uids, on_batch=on_batch)
 
 

@@ -12,15 +12,14 @@ from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, DataCard, Record, SeedResult
 from limbeck.core.task import SEQ2SEQ_KINDS, WINDOW_KINDS, Kind, LanguageKind, TaskInfo, WindowKind
 from limbeck.core.teacher import NoTeacher
-from limbeck.data.corpus import Corpus
-from limbeck.data.encode import encode
-from limbeck.data.language import BlockSettings, MaskSettings
-from limbeck.data.language_corpus import load_language
-from limbeck.data.match import is_generic, places_among
-from limbeck.data.place_single import load_single_places
-from limbeck.data.settings import DataSettings
-from limbeck.data.single import load_single
-from limbeck.data.window_settings import WindowSettings
+from limbeck.data.language.corpus import load_language
+from limbeck.data.language.settings import BlockSettings, MaskSettings
+from limbeck.data.match import is_generic, permutation
+from limbeck.data.settings import DataSettings, WindowSettings
+from limbeck.data.span.corpus import load_questions
+from limbeck.data.text.encode import encode
+from limbeck.data.text.examples import Corpus, read_texts, relabel
+from limbeck.data.token.corpus import load_sentences
 from limbeck.measure.fidelity import disagreements, fidelity
 from limbeck.measure.machine import machine
 from limbeck.measure.quality import quality
@@ -64,7 +63,11 @@ def evaluate(
         for where in (model, teacher)
         if where
     ]
-    corpus = load_single(settings, asked[0].labels, kind_of(asked[0].network), data, watcher)
+    own = kind_of(asked[0].network)
+    reading = settings.but(task=own) if own and settings.task == "auto" else settings
+    corpus = read_texts(reading, data, watcher, only_test=True)
+    if corpus.task.kind != "regress":
+        corpus = relabel(corpus, asked[0].labels, whose="the model", ordered=bool(settings.classes))
     order = _order_of(asked[1], asked[0], corpus.task, settings) if teacher else []
     watcher.plan([Stage(f"{EVALUATING} {one.where}", float(one.network.num_parameters())) for one in asked])
     logits = [_answers(one, corpus, settings.max_length, watcher) for one in asked]
@@ -96,7 +99,7 @@ def _order_of(teacher: Model, model: Model, task: TaskInfo, settings: DataSettin
             named += [settings.classes.split(","), [str(place) for place in range(len(teacher.labels))]]
         for names in (model.labels, task.labels):  # the data may name the outputs of a model that does not
             for labels in named:
-                if found := places_among(names, labels):
+                if found := permutation(names, labels):
                     return found
     told = [f"{', '.join(one.labels[:6])} ({kind_of(one.network) or task.kind})" for one in (model, teacher)]
     same = "; if they are the same, list them in the teacher's order with --data.classes" if generic else ""
@@ -119,8 +122,10 @@ def _evaluate_places(
     form = Places(kind)
     asked = [Model(*form.opened(where, trust_remote_code), where=where) for where in (model, teacher) if where]
     one = asked[0]
-    known = one.labels if kind == "tag" else ()
-    corpus = load_single_places(settings, windows, kind, one.tokenizer, data, watcher, known)
+    if kind == "tag":
+        corpus = load_sentences(settings, windows, one.tokenizer, data, watcher, one.labels, only_test=True)
+    else:
+        corpus = load_questions(settings, windows, one.tokenizer, data, watcher, only_test=True)
     exam = PlaceExam(corpus, one.tokenizer, windows)
     if teacher:
         _check_alike(one, asked[1], kind)
@@ -237,9 +242,7 @@ def evaluate_words(
     if teacher:
         shared = shared_words(asked[1].network, one.network, asked[1].tokenizer, one.tokenizer)
         vocabulary, reader = shared.size, shared.tokenizer
-    # Nothing is cut off: the same text stands for all three splits, and one of them is measured on.
-    whole = settings.but(dev=settings.dev or settings.train, test=settings.test or settings.train)
-    corpus = load_language(whole, blocks, kind, reader, watcher=watcher)
+    corpus = load_language(settings, blocks, kind, reader, watcher=watcher, only_test=True)
     check_length(corpus, *(each.network for each in asked))
     words = ask_words(kind, corpus, reader, mask.settled().but(rounds=1), vocabulary)
     watcher.plan([Stage(f"{EVALUATING} {each.where}", float(each.network.num_parameters())) for each in asked])

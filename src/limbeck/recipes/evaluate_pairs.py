@@ -9,8 +9,8 @@ import numpy as np
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, Record, Sample, SeedResult
 from limbeck.core.task import TaskInfo
-from limbeck.data.parallel import ParallelCorpus, read_tested
-from limbeck.data.parallel_settings import ParallelSettings
+from limbeck.data.seq2seq.pairs import ParallelCorpus, read_parallel
+from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 from limbeck.measure.size import converted_size, is_ctranslate2, size_of
 from limbeck.measure.written import sacrebleu_metrics
@@ -45,7 +45,7 @@ def evaluate_pairs(
     """BLEU and chrF of `model` on all of `settings.train`, greedily and by a beam; of a `teacher` too."""
     watcher = watcher or Silent()
     sacrebleu_metrics()  # or refuses, before anything is translated
-    corpus = read_tested(settings, parallel, data, watcher)
+    corpus = read_parallel(settings, parallel, data, watcher, only_test=True)
     asked = {"teacher": teacher, "student": model} if teacher else {"model": model}
     watcher.plan([Stage(f"{EVALUATING} {where}", 1.0) for where in asked.values()])
     arms: list[Arm] = []

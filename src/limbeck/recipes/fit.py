@@ -16,9 +16,9 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, Citation, DataCard, Record
 from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, LanguageKind, TaskInfo
-from limbeck.data.language_corpus import load_language
-from limbeck.data.parallel import read_parallel
-from limbeck.data.sequences import encode_sequences
+from limbeck.data.language.corpus import load_language
+from limbeck.data.seq2seq.pairs import read_parallel
+from limbeck.data.seq2seq.sequences import encode_sequences
 from limbeck.measure.machine import machine
 from limbeck.measure.size import size_of
 from limbeck.measure.written import sacrebleu_metrics
@@ -192,7 +192,7 @@ def _pairs_job(run: TrainRun, data: object, watcher: Watcher) -> Job:
     sacrebleu_metrics()  # or refuses: it is needed after the first epoch
     run = run if run.model else patient(run)
     corpus = read_parallel(run.data, tagged(run), data, watcher)
-    if not corpus.train.targeted.any():
+    if not corpus.train.has_target.any():
         raise DataError(f"{corpus.card.source} has no targets to learn from", "give texts with their translations")
     begin, notes = beginning(run, corpus)
     network, tokenizer = begin.network, begin.tokenizer

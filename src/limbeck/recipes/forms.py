@@ -15,12 +15,15 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard
 from limbeck.core.task import WINDOW_KINDS, TaskInfo, WindowKind
-from limbeck.data.corpus import Corpus, Examples, load, relabel
-from limbeck.data.encode import encode
-from limbeck.data.place_corpus import PlaceCorpus, encode_places, read_places, tell_places
-from limbeck.data.place_corpus import Places as Found
 from limbeck.data.rows import Split
 from limbeck.data.settings import DataSettings
+from limbeck.data.span.corpus import encode_questions, read_questions
+from limbeck.data.splits import log_card
+from limbeck.data.text.encode import encode
+from limbeck.data.text.examples import Corpus, Examples, read_texts, relabel
+from limbeck.data.token.corpus import encode_sentences, read_sentences
+from limbeck.data.windows import WindowCorpus
+from limbeck.data.windows import WindowRows as Found
 from limbeck.recipes.cell import TaughtExam, TextExam
 from limbeck.recipes.place_exam import PlaceExam
 from limbeck.recipes.run import Run, TrainRun
@@ -36,7 +39,7 @@ Opened = tuple[PreTrainedModel, Any]  # a network and its tokenizer
 class Matter:
     """The data in a tokenizer's tokens: what is learnt from, asked about and examined on."""
 
-    corpus: Corpus | PlaceCorpus
+    corpus: Corpus | WindowCorpus
     rows: Mapping[str, Split]
     exam: TaughtExam
     texts: list[tuple[str, str]]  # of the test split, to time models on
@@ -69,7 +72,7 @@ class Form(ABC):
     @abstractmethod
     def read(
         self, run: Run | TrainRun, data: object, watcher: Watcher, taught: PreTrainedModel | None = None
-    ) -> Corpus | Found:
+    ) -> Corpus | Found[Any]:
         """The data, before any tokenizer; in the order of labels of the model that is `taught`."""
 
     @abstractmethod
@@ -93,8 +96,8 @@ class Texts(Form):
         self, run: Run | TrainRun, data: object, watcher: Watcher, taught: PreTrainedModel | None = None
     ) -> Corpus:
         if taught is None:
-            return load(run.data, data, watcher)
-        corpus = load(_asked(run.data, taught), data, watcher, known=labels_of(taught))
+            return read_texts(run.data, data, watcher)
+        corpus = read_texts(_asked(run.data, taught), data, watcher, known=labels_of(taught))
         return _fit(corpus, taught, ordered=bool(run.data.classes))
 
     def matter(self, found: Any, tokenizer: Any, run: Run | TrainRun, watcher: Watcher) -> Matter:
@@ -116,13 +119,17 @@ class Places(Form):
         opener = partial(open_tagger, task=task) if self.kind == "tag" else open_reader
         return opener(where, fresh=True, trust_remote_code=trust_remote_code)
 
-    def read(self, run: Run | TrainRun, data: object, watcher: Watcher, taught: PreTrainedModel | None = None) -> Found:
-        known = labels_of(taught) if taught is not None and self.kind == "tag" else ()
-        return read_places(run.data, run.windows, self.kind, data, known)
+    def read(
+        self, run: Run | TrainRun, data: object, watcher: Watcher, taught: PreTrainedModel | None = None
+    ) -> Found[Any]:
+        if self.kind == "answer":
+            return read_questions(run.data, run.windows, data)
+        return read_sentences(run.data, run.windows, data, labels_of(taught) if taught is not None else ())
 
     def matter(self, found: Any, tokenizer: Any, run: Run | TrainRun, watcher: Watcher) -> Matter:
-        corpus = encode_places(found, tokenizer, run.data, run.windows)
-        tell_places(watcher, corpus)
+        encode = encode_sentences if self.kind == "tag" else encode_questions
+        corpus = encode(found, tokenizer, run.data, run.windows)
+        log_card(watcher, corpus.card, str(corpus.task), unit="sentences" if self.kind == "tag" else "questions")
         return Matter(corpus, corpus.splits, PlaceExam(corpus, tokenizer, run.windows), corpus.texts("test"))
 
 

@@ -15,8 +15,8 @@ from limbeck.core.errors import KnobError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard
 from limbeck.core.task import TaskInfo
-from limbeck.data.parallel import ParallelCorpus, read_parallel
-from limbeck.data.subwords import train_subwords
+from limbeck.data.seq2seq.pairs import ParallelCorpus, read_parallel
+from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.measure.written import sacrebleu_metrics
 from limbeck.recipes.job import ASKING, answers_place
 from limbeck.recipes.prepare import Model
@@ -165,7 +165,7 @@ def _black_box(run: Run) -> Translator | None:
 
 def _foreign(run: Run, black_box: Translator | None, corpus: ParallelCorpus, watcher: Watcher) -> list[str]:
     """What a black box makes of the sources where people gave no targets: else its language would have no letters."""
-    if black_box is None or corpus.train.targeted.all():
+    if black_box is None or corpus.train.has_target.all():
         return []
     ground = Ground(None, black_box, None, corpus, {})
     share = lambda done: watcher.at(ASKING, done, "translating the training set")  # noqa: E731

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Watcher
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.trace import Batch
 from limbeck.core.want import Want
-from limbeck.data.encode import to_batch
-from limbeck.data.tokens import TokenCollator, Tokens, uids_of
+from limbeck.data.batches import batches
 from limbeck.recipes.run import CacheRun, Run
 from limbeck.recipes.words import Words
 from limbeck.teachers.keep import keep
@@ -89,9 +86,8 @@ def fill(
     for path in store.damaged:
         watcher.say(f"{path} was damaged and is asked again")
     train = words.splits["train"]
-    rounds = range(train.rounds or 1)
-    missing = {round: np.flatnonzero(store.lacks(uids_of(train, round))) for round in rounds}
-    lacking, everything = sum(map(len, missing.values())), len(train) * len(rounds)
+    missing = np.flatnonzero(store.lacks(train.uids))  # indices: round · len + block
+    lacking, everything = len(missing), len(train.uids)
     if lacking and isinstance(teacher, NoTeacher):
         raise MismatchError(
             f"the cache in {store.folder} has no answer for {lacking:,} of {everything:,} questions: it was made from "
@@ -102,18 +98,10 @@ def fill(
         watcher.say(f"{store.folder} lacks {lacking:,} of {everything:,} questions; they are asked and added")
     asked = (
         batch
-        for round, blocks in missing.items()
-        for batch in _batches(train, words.collator, blocks, round, batch_size)
+        for round in range(train.rounds or 1)
+        for batch in batches(train, words.collator, batch_size, missing[missing // len(train) == round])
     )
     keep(store, teacher, asked, lambda done: on_share((everything - lacking + done) / everything))
     if lacking:
         store.close()
     on_share(1.0)
-
-
-def _batches(train: Tokens, collator: TokenCollator, blocks: np.ndarray, round: int, size: int) -> Iterator[Batch]:
-    """These blocks, longest first."""
-    order = sorted(blocks.tolist(), key=lambda block: -train.lengths[block])
-    for start in range(0, len(order), size):
-        rows: list[dict[str, Any]] = [train[round * len(train) + block] for block in order[start : start + size]]
-        yield to_batch(collator(rows), collator.task)

@@ -18,7 +18,7 @@ from limbeck.core.tap import install
 from limbeck.core.task import LanguageKind, TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import ATTENTION_PARTS, Request, Want
-from limbeck.data.language_corpus import load_language
+from limbeck.data.language.corpus import load_language
 from limbeck.objectives import NextSentence, SampledTargets, Truncated
 from limbeck.recipes.cell import Cell, Outcome, train_cell
 from limbeck.recipes.folder import agree

@@ -16,11 +16,12 @@ from limbeck.core.forward import forward
 from limbeck.core.record import Fidelity
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
-from limbeck.data.answers import Question
-from limbeck.data.place_corpus import PlaceCorpus
-from limbeck.data.places import PlaceCollator, PlaceRows, Window, place_batches
-from limbeck.data.tags import OUTSIDE
-from limbeck.data.window_settings import WindowSettings
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
+from limbeck.data.settings import WindowSettings
+from limbeck.data.span.questions import Question
+from limbeck.data.token.sentences import OUTSIDE
+from limbeck.data.windows import Window, WindowCorpus, Windows
 from limbeck.measure.predict import at_rest
 from limbeck.measure.spans import Span, answer_quality, best_spans, chosen, each_answer
 from limbeck.measure.tags import each_sentence, per_type, tag_quality
@@ -34,18 +35,18 @@ Say = Callable[[Batch], Tensor]  # logits of the rows of a batch
 
 @dataclass(frozen=True)
 class PlaceExam:
-    corpus: PlaceCorpus
+    corpus: WindowCorpus
     tokenizer: Any
     settings: WindowSettings
     teacher: Teacher = field(default_factory=NoTeacher)  # to compare with on the test split
 
     @property
-    def dev(self) -> PlaceRows:
+    def dev(self) -> Windows:
         return self.corpus.dev
 
     @property
-    def collator(self) -> PlaceCollator:
-        return PlaceCollator(self.tokenizer, self.corpus.task)
+    def collator(self) -> Collator:
+        return Collator.of(self.tokenizer, self.corpus.task)
 
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
         return self.collator(rows)
@@ -55,7 +56,7 @@ class PlaceExam:
         if any(item.has_label for item in self.corpus.items("dev")):
             return exam
         said = exam._answers("dev", exam._say_as_teacher, NoTeacher(), Nearness())
-        return replace(exam, corpus=self.corpus.answered("dev", said))
+        return replace(exam, corpus=self.corpus.with_gold("dev", said))
 
     def watched(self) -> dict[str, Callable[[Any], dict[str, float]]]:
         return {"gauge": self._gauge}
@@ -75,7 +76,7 @@ class PlaceExam:
         return self.teacher.answer(batch).logits.float().cpu()
 
     def _examine(self, split: str, say: Say, teacher: Teacher, near: Nearness) -> Answers:
-        labels, names = self.corpus.task.labels, self.corpus.splits[split].names
+        labels, names = self.corpus.task.labels, self.corpus.splits[split].row_uids
         said = self._answers(split, say, teacher, near)
         gold = [item.gold for item in self.corpus.items(split)]
         known = np.array([item.has_label for item in self.corpus.items(split)], dtype=bool)
@@ -96,7 +97,9 @@ class PlaceExam:
         self, split: str, say: Say, teacher: Teacher, near: Nearness
     ) -> Iterator[tuple[list[Window], Batch, np.ndarray]]:
         """Windows, and what is said of their rows."""
-        for windows, batch in place_batches(self.corpus.splits[split], self.collator, BATCH):
+        rows = self.corpus.splits[split]
+        for batch in batches(rows, self.collator, BATCH):
+            windows = rows.find(batch.uids.tolist())
             logits = say(batch)
             near.add(logits, teacher.answer(batch).logits.float().cpu(), batch)
             yield windows, batch, logits.numpy()
@@ -116,7 +119,7 @@ class PlaceExam:
     def _spans(self, split: str, said: Any) -> list[str]:
         questions = [item for item in self.corpus.items(split) if isinstance(item, Question)]
         found: list[list[tuple[Span, Window]]] = [[] for _ in questions]
-        nullable, longest = self.corpus.places.nullable, self.settings.longest_answer
+        nullable, longest = self.corpus.rows.nullable, self.settings.longest_answer
         for windows, batch, logits in said:
             start, end = logits[0::2], logits[1::2]
             for window, span in zip(

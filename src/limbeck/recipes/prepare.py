@@ -19,10 +19,10 @@ from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard
 from limbeck.core.task import TaskInfo
 from limbeck.core.want import PER_TEXT, Want
-from limbeck.data.corpus import Corpus, Examples, joined
-from limbeck.data.encode import encode
-from limbeck.data.place_corpus import PlaceCorpus
 from limbeck.data.rows import Split
+from limbeck.data.text.encode import encode
+from limbeck.data.text.examples import Corpus, Examples, concatenate
+from limbeck.data.windows import WindowCorpus
 from limbeck.recipes.augmented import made_up
 from limbeck.recipes.cell import TaughtExam, TextExam
 from limbeck.recipes.forms import SPLITS, Form, Matter, form_of, labels_of
@@ -60,7 +60,7 @@ class Material:
         return self.matter.task
 
     @property
-    def corpus(self) -> Corpus | PlaceCorpus:
+    def corpus(self) -> Corpus | WindowCorpus:
         return self.matter.corpus
 
     @property
@@ -102,7 +102,7 @@ class Prepared:
         return self.material.teacher
 
     @property
-    def corpus(self) -> Corpus | PlaceCorpus:
+    def corpus(self) -> Corpus | WindowCorpus:
         return self.material.corpus
 
     @property
@@ -188,9 +188,9 @@ def _pooled(run: Run, tokenizer: Any) -> Run:
 def _with(extra: Examples, material: Material, tokenizer: Any, run: Run) -> Mapping[str, Split]:
     """Every split in a tokenizer's tokens, with the made-up rows after the training rows."""
     corpus = material.corpus
-    if isinstance(corpus, PlaceCorpus) or (not len(extra) and tokenizer is material.teacher.tokenizer):
+    if isinstance(corpus, WindowCorpus) or (not len(extra) and tokenizer is material.teacher.tokenizer):
         return material.encoded
-    corpus = replace(corpus, train=joined(corpus.train, extra)) if len(extra) else corpus
+    corpus = replace(corpus, train=concatenate(corpus.train, extra)) if len(extra) else corpus
     return {name: encode(getattr(corpus, name), tokenizer, run.data.max_length) for name in SPLITS}
 
 
@@ -201,12 +201,12 @@ def _labelled(rows: Mapping[str, Split], material: Material) -> Split | None:
     return train if len(train) == real else train.take(range(real))
 
 
-def data_prints(corpus: Corpus | PlaceCorpus, run: Run | TrainRun) -> dict[str, str]:
+def data_prints(corpus: Corpus | WindowCorpus, run: Run | TrainRun) -> dict[str, str]:
     places = f" {run.windows.stride} {run.windows.longest_question}" if corpus.task.in_windows else ""
     return {"data": data_fingerprint(corpus, run.data.max_length, places), "labels": labels_fingerprint(corpus)}
 
 
-def data_fingerprint(corpus: Corpus | PlaceCorpus, max_length: int, places: str = "") -> str:
+def data_fingerprint(corpus: Corpus | WindowCorpus, max_length: int, places: str = "") -> str:
     """Names the set of examples, whatever their order, and how many tokens of each are seen."""
     return uids_fingerprint(np.concatenate([getattr(corpus, name).uids for name in SPLITS]), f"{max_length}{places}")
 
@@ -215,10 +215,10 @@ def uids_fingerprint(uids: np.ndarray, salt: str = "") -> str:
     return hashlib.blake2b(np.sort(uids).tobytes() + salt.encode(), digest_size=8).hexdigest()
 
 
-def labels_fingerprint(corpus: Corpus | PlaceCorpus) -> str:
+def labels_fingerprint(corpus: Corpus | WindowCorpus) -> str:
     """Names what is learnt from the examples: their labels, and the order from which a seed shuffles."""
     digest = hashlib.blake2b(digest_size=8)
-    if isinstance(corpus, PlaceCorpus):  # of several gold answers a row holds one
+    if isinstance(corpus, WindowCorpus):  # of several gold answers a row holds one
         digest.update(repr([[item.gold for item in corpus.items(name)] for name in SPLITS]).encode())
     for name in SPLITS:
         rows = getattr(corpus, name)

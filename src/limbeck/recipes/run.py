@@ -14,11 +14,10 @@ from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import Settings, knob
 from limbeck.core.task import Kind, TaskInfo
-from limbeck.data.augment import AugmentSettings
-from limbeck.data.language import BlockSettings, MaskSettings
-from limbeck.data.parallel_settings import ParallelSettings
-from limbeck.data.settings import DataSettings
-from limbeck.data.window_settings import WindowSettings
+from limbeck.data.language.settings import BlockSettings, MaskSettings
+from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.settings import DataSettings, WindowSettings
+from limbeck.data.text.settings import AugmentSettings
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes.directions import Direction, check_directions
 from limbeck.recipes.recipe import RECIPES, Stage, Table, find, from_table, to_table

@@ -12,8 +12,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from limbeck.core.task import TaskInfo
-from limbeck.data.parallel import Parallel
-from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
+from limbeck.data.seq2seq.pairs import Parallel
+from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import tally
 from limbeck.measure.written import row_of
@@ -42,8 +44,8 @@ class SequenceExam:
         return self._encoded(self.held_out.sources, self.held_out.targets)
 
     @property
-    def collator(self) -> SequenceCollator:
-        return SequenceCollator(self.tokenizer.pad_token_id, self.task)
+    def collator(self) -> Collator:
+        return Collator(self.tokenizer.pad_token_id, self.task)
 
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
         return self.collator(rows)
@@ -112,7 +114,7 @@ class SequenceExam:
 
     def _nats(self, model: PreTrainedModel, rows: Sequences) -> tuple[np.ndarray, np.ndarray]:
         """Of each sentence: how surprising the model finds it, and its tokens."""
-        found = tally(model, sequence_batches(rows, self.collator, BATCH), self.task.vocab_size)
+        found = tally(model, batches(rows, self.collator, BATCH), self.task.vocab_size)
         of_uid = dict(zip(found.uids.tolist(), found.sums, strict=True))
         sums = np.stack([of_uid[uid] for uid in rows.uids.tolist()])
         return sums[:, 0], sums[:, 2]

@@ -14,7 +14,7 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, SplitCard
 from limbeck.core.want import Want
-from limbeck.data.parallel import Parallel, ParallelCorpus, read_parallel
+from limbeck.data.seq2seq.pairs import Parallel, ParallelCorpus, read_parallel
 from limbeck.objectives import Truncated
 from limbeck.recipes.directions import Direction, check_directions, language_of, prefix_of, tag_of
 from limbeck.recipes.prepare import Model
@@ -122,7 +122,7 @@ def _apart(name: str, corpora: dict[str, ParallelCorpus], watcher: Watcher, word
         )
     watcher.say(f"rows of {name}: {lost:,} dropped: {REVERSED}")
     kept = train.take(rows)
-    split = corpus.card.splits["train"].but(rows=len(kept), labelled=int(kept.targeted.sum()))
+    split = corpus.card.splits["train"].but(rows=len(kept), labelled=int(kept.has_target.sum()))
     dropped = {**corpus.card.dropped, REVERSED: lost}
     card = corpus.card.but(dropped=dropped, splits={**corpus.card.splits, "train": split})
     return replace(corpus, train=kept, card=card)
@@ -139,7 +139,7 @@ def mixed(directions: Sequence[Guided]) -> ParallelCorpus:
     dev, test = (_joined([one.corpus.splits[split] for one in directions]) for split in ("dev", "test"))
     found = ParallelCorpus(train, dev, test, _card(directions))
     rows = {split: found.card.splits[split].but(rows=len(part)) for split, part in found.splits.items()}
-    rows["train"] = rows["train"].but(labelled=int(train.targeted.sum()))
+    rows["train"] = rows["train"].but(labelled=int(train.has_target.sum()))
     return replace(found, card=found.card.but(splits=rows))
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from transformers import PreTrainedModel
 
 from limbeck.core.want import ATTENTION_PARTS
-from limbeck.data.corpus import Corpus
+from limbeck.data.text.examples import Corpus
 from limbeck.recipes.asked import Asked
 from limbeck.recipes.cell import Cell, TaughtExam
 from limbeck.recipes.finetune import without_teacher

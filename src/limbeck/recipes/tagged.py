@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from limbeck.core.errors import KnobError
-from limbeck.data.parallel import ParallelCorpus
-from limbeck.data.parallel_settings import ParallelSettings
+from limbeck.data.seq2seq.pairs import ParallelCorpus
+from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.recipes.directions import prefix_of, tag_of
 from limbeck.recipes.ground import begun
 from limbeck.recipes.prepare import Model

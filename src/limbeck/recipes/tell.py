@@ -15,7 +15,7 @@ from limbeck.core.files import explained
 from limbeck.core.objective import Objective, wants
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Arm, Citation, Comparison, DataCard, Disagreement, Record, SeedResult, Speed
-from limbeck.data.corpus import Corpus
+from limbeck.data.text.examples import Corpus
 from limbeck.measure.fidelity import disagreements
 from limbeck.measure.machine import machine
 from limbeck.measure.settings import MeasureSettings

@@ -12,7 +12,8 @@ from transformers import PreTrainedModel
 
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch, Trace
-from limbeck.data.tokens import Tokens, token_batches
+from limbeck.data.batches import batches
+from limbeck.data.language.examples import Tokens
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import Tally, tally
 from limbeck.recipes.cell import Answers
@@ -68,7 +69,7 @@ class TokenExam:
         return Answers(found.uids, found.sums, scored(self.words, found), fidelity=found.fidelity)
 
     def _tally(self, model: PreTrainedModel, split: str, teacher: Teacher) -> Tally:
-        asked = token_batches(self.words.splits[split], self.words.collator, BATCH)
+        asked = batches(self.words.splits[split], self.words.collator, BATCH)
         return tally(model, asked, self.words.task.vocab_size, teacher)
 
 

@@ -11,11 +11,12 @@ import numpy as np
 
 from limbeck.core.errors import KnobError
 from limbeck.core.task import LanguageKind, TaskInfo
-from limbeck.data.blocks import Blocks
-from limbeck.data.language import MaskSettings
-from limbeck.data.language_corpus import LanguageCorpus
-from limbeck.data.masking import Masker, count_tokens
-from limbeck.data.tokens import MaskedTokens, NextTokens, TokenCollator, Tokens
+from limbeck.data.language.blocks import Blocks
+from limbeck.data.language.corpus import LanguageCorpus
+from limbeck.data.language.examples import MaskedTokens, NextTokens, Tokens
+from limbeck.data.language.masking import Masker, count_tokens
+from limbeck.data.language.settings import MaskSettings
+from limbeck.data.padding import Collator
 from limbeck.students.sizes import positions_of
 
 SPLITS = ("train", "dev", "test")
@@ -28,7 +29,7 @@ class Words:
     task: TaskInfo
     corpus: LanguageCorpus
     splits: dict[str, Tokens]
-    collator: TokenCollator
+    collator: Collator
 
 
 def ask_words(kind: LanguageKind, corpus: LanguageCorpus, tokenizer: Any, mask: MaskSettings, vocabulary: int) -> Words:
@@ -39,12 +40,13 @@ def ask_words(kind: LanguageKind, corpus: LanguageCorpus, tokenizer: Any, mask: 
     if kind == "generate":
         splits = {name: NextTokens(getattr(corpus, name)) for name in SPLITS}
     else:
-        counts = count_tokens(corpus.train, vocabulary) if mask.kind == "rare" else None
+        counted = corpus.train if len(corpus.train) else corpus.test
+        counts = count_tokens(counted, vocabulary) if mask.kind == "rare" else None
         masker = Masker(mask, tokenizer.mask_token_id, vocabulary, tokenizer.all_special_ids, counts)
         rounds = {"train": mask.rounds, "dev": 1, "test": 1}
         ask: Any = mask.ask
         splits = {name: MaskedTokens(getattr(corpus, name), masker, ask, rounds[name]) for name in SPLITS}
-    return Words(task, corpus, splits, TokenCollator(pad or 0, task))
+    return Words(task, corpus, splits, Collator(pad or 0, task))
 
 
 def check_length(corpus: LanguageCorpus, *networks: Any) -> None:

@@ -13,7 +13,7 @@ from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.objective import Objective, misfits, wants
 from limbeck.core.task import TaskInfo
 from limbeck.core.want import Want
-from limbeck.data.sequences import Sequences
+from limbeck.data.seq2seq.sequences import Sequences
 from limbeck.objectives import LanguageModeling
 from limbeck.recipes.cell import Cell
 from limbeck.recipes.ground import Ground
@@ -66,7 +66,7 @@ class Writer:
 
     @property
     def has_baseline(self) -> bool:
-        return self.run.baseline and not self.plain and bool(self.ground.corpus.train.targeted.any())
+        return self.run.baseline and not self.plain and bool(self.ground.corpus.train.has_target.any())
 
     @property
     def learns(self) -> set[str]:
@@ -178,7 +178,7 @@ def _check(run: Run, ground: Ground, start: Start, tokenizer: Any) -> None:
         needed |= wants(objective)
     targets = {run.translate.targets, *(stage.targets for stage in run.stages.values())}
     check_switch(run, every, needed, targets)
-    if targets & {GOLD, "closest"} and not ground.corpus.train.targeted.any():
+    if targets & {GOLD, "closest"} and not ground.corpus.train.has_target.any():
         raise DataError(
             f"no training row has a target, and recipe {run.recipe!r} learns from given ones",
             "use --recipe seq-kd, which learns what the teacher writes, or give targets with --target",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from limbeck.core.errors import DataError
-from limbeck.data.filter_pairs import sound
-from limbeck.data.parallel import Parallel
+from limbeck.data.seq2seq.filters import filter_pairs
+from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.measure.closest import choose
 from limbeck.recipes.run import Run
 from limbeck.teachers.ct2 import SAMPLE, fastest
@@ -34,7 +34,7 @@ class Written:
 
     def targets(self, kind: str) -> tuple[list[int], list[str], str]:
         """Of beam or closest: rows to learn from, what to write there, and a sentence on those left out."""
-        rows = list(range(len(self.train))) if kind == "beam" else np.flatnonzero(self.train.targeted).tolist()
+        rows = list(range(len(self.train))) if kind == "beam" else np.flatnonzero(self.train.has_target).tolist()
         several = [self._of(row) for row in rows]
         if kind == "closest":
             gold = [self.train.targets[row] for row in rows]
@@ -55,7 +55,7 @@ class Written:
 
 def gold_targets(train: Parallel) -> tuple[list[int], list[str], str]:
     """What people wrote."""
-    rows = np.flatnonzero(train.targeted).tolist()
+    rows = np.flatnonzero(train.has_target).tolist()
     left = len(train) - len(rows)
     note = f"{left:,} rows have no target: learning from given targets does without them." if left else ""
     return rows, [train.targets[row] for row in rows], note
@@ -65,7 +65,7 @@ def _sound(
     sources: Sequence[str], rows: list[int], said: list[Hypothesis], kind: str, settings: TranslateSettings
 ) -> tuple[list[int], list[str], str]:
     texts, cut = [one.text for one in said], [one.cut and not settings.cut for one in said]
-    keeps, dropped = sound(sources, texts, settings.ratio, settings.copies, cut=cut)
+    keeps, dropped = filter_pairs(sources, texts, settings.ratio, settings.copies, cut=cut)
     if not keeps.any():
         raise DataError(
             "none of the teacher's translations can be learnt from "
