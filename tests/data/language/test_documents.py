@@ -17,7 +17,7 @@ from limbeck.data.settings import DataSettings
 from limbeck.data.text.examples import read_texts
 
 PARAGRAPHS = [f"Paragraph {n} begins.\nIt goes on, and ends with {n * 7}." for n in range(200)]
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "wikitext2_raw"
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "wikitext2_raw"
 
 
 def read(train: object, documents: str = "auto", **flags: Any) -> Documents:

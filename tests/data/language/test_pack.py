@@ -20,7 +20,7 @@ from limbeck.data.settings import DataSettings
 from tiny_language import TEXTS, byte_level, wordpiece
 
 CLS, SEP, MASK = 2, 3, 4
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "wikitext2_raw"
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "wikitext2_raw"
 
 
 class Listener:

@@ -17,7 +17,7 @@ from limbeck.data.seq2seq.pairs import ParallelCorpus, read_parallel
 from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "multi30k_en_de"
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "multi30k_en_de"
 ROWS = [(f"source number {n}", f"Ziel Nummer {n}") for n in range(300)]
 
 

@@ -8,7 +8,7 @@ from limbeck.data.settings import DataSettings, WindowSettings
 from limbeck.data.span.corpus import load_questions
 from tiny_language import byte_level
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+SHARED = Path(__file__).parents[4] / "shared" / "data"
 SAMPLE = SHARED / "squad_sample" / "squad_sample.jsonl.gz"
 XQUAD = SHARED / "xquad_squad11_dev_subset"
 
