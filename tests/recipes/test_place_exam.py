@@ -8,8 +8,8 @@ from limbeck.core.forward import forward
 from limbeck.data.batches import to_batch
 from limbeck.data.padding import Collator
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.span.corpus import load_questions
-from limbeck.data.token.corpus import load_sentences
+from limbeck.data.span.corpus import encode_questions, read_questions
+from limbeck.data.token.corpus import encode_sentences, read_sentences
 from limbeck.measure.spans import each_answer
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.loss import loss
@@ -23,8 +23,12 @@ PLACES = WindowSettings()
 
 def corpus(kind, rows, max_length=128, places=PLACES):
     splits = {"train": rows, "dev": rows, "test": rows}
-    load, known = (load_sentences, {"known": TAGS}) if kind == "tag" else (load_questions, {})
-    return load(DataSettings(max_length=max_length), places, make_tokenizer(), splits, **known)
+    settings = DataSettings(max_length=max_length)
+    if kind == "tag":
+        rows = read_sentences(settings, places, splits, TAGS)
+        return encode_sentences(rows, make_tokenizer(), settings, places)
+    rows = read_questions(settings, places, splits)
+    return encode_questions(rows, make_tokenizer(), settings, places)
 
 
 def exam(kind, rows, places=PLACES, **how):

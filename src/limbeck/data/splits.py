@@ -204,22 +204,17 @@ def limited(
     return rows.take(np.sort(order[:limit]))
 
 
-def count_repeats(keys: Sequence[Hashable], gold: Sequence[Any]) -> tuple[int, int]:
-    """Rows of a split whose key came before, and how many of them have another label than the first.
+def count_repeats(parts: Iterable[tuple[Sequence[Hashable], Sequence[Any]]]) -> dict[str, int]:
+    """Rows whose key came before in their split, and how many of them have another label than the first.
 
-    A row without a label has None for gold."""
-    first: dict[Hashable, Any] = {}
-    conflicts = 0
-    for key, label in zip(keys, gold, strict=True):
-        if label is not None:
-            conflicts += first.setdefault(key, label) != label
-    return len(keys) - len(set(keys)), conflicts
-
-
-def sum_repeats(parts: Iterable[tuple[Sequence[Hashable], Sequence[Any]]]) -> dict[str, int]:
-    """The same over all splits, as a DataCard has it."""
-    counts = [count_repeats(keys, gold) for keys, gold in parts]
-    return {"duplicates": sum(one for one, _ in counts), "conflicts": sum(two for _, two in counts)}
+    A part is the keys and the labels of a split; a row without a label has None."""
+    duplicates = conflicts = 0
+    for keys, labels in parts:
+        duplicates += len(keys) - len(set(keys))
+        first: dict[Hashable, Any] = {}
+        for key, label in zip(keys, labels, strict=True):
+            conflicts += label is not None and first.setdefault(key, label) != label
+    return {"duplicates": duplicates, "conflicts": conflicts}
 
 
 def overlaps(keys: Mapping[str, Collection[Hashable]], group: str) -> list[str]:

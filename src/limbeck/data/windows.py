@@ -16,7 +16,7 @@ import numpy as np
 from limbeck.core.errors import ModelError
 from limbeck.core.record import DataCard, SplitCard
 from limbeck.core.task import TaskInfo
-from limbeck.data.splits import Division, Row, RowSelection, Splits, limited, overlaps, sum_repeats
+from limbeck.data.splits import Division, Row, RowSelection, Splits, count_repeats, limited, overlaps
 from limbeck.data.uids import parts_uid, repeats
 
 
@@ -157,7 +157,7 @@ def build_rows(
     keys = [[row.key for row in part.rows] for part in parts.values()]
     gold = [[row.gold if row.has_label else None for row in part.rows] for part in parts.values()]
     both = overlaps({split: [row.group for row in part.rows] for split, part in parts.items()}, group)
-    card = division.card(columns, splits, **sum_repeats(zip(keys, gold, strict=True)), notes=[*notes, *both])
+    card = division.card(columns, splits, **count_repeats(zip(keys, gold, strict=True)), notes=[*notes, *both])
     return WindowRows(task, parts, card, nullable)
 
 

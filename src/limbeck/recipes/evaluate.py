@@ -16,10 +16,10 @@ from limbeck.data.language.corpus import load_language
 from limbeck.data.language.settings import BlockSettings, MaskSettings
 from limbeck.data.match import is_generic, permutation
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.span.corpus import load_questions
+from limbeck.data.span.corpus import encode_questions, read_questions
 from limbeck.data.text.encode import encode
 from limbeck.data.text.examples import Corpus, read_texts, relabel
-from limbeck.data.token.corpus import load_sentences
+from limbeck.data.token.corpus import encode_sentences, read_sentences
 from limbeck.measure.fidelity import disagreements, fidelity
 from limbeck.measure.machine import machine
 from limbeck.measure.quality import quality
@@ -123,9 +123,11 @@ def _evaluate_places(
     asked = [Model(*form.opened(where, trust_remote_code), where=where) for where in (model, teacher) if where]
     one = asked[0]
     if kind == "tag":
-        corpus = load_sentences(settings, windows, one.tokenizer, data, watcher, one.labels, only_test=True)
+        sentences = read_sentences(settings, windows, data, one.labels, only_test=True)
+        corpus = encode_sentences(sentences, one.tokenizer, settings, windows, watcher)
     else:
-        corpus = load_questions(settings, windows, one.tokenizer, data, watcher, only_test=True)
+        questions = read_questions(settings, windows, data, only_test=True)
+        corpus = encode_questions(questions, one.tokenizer, settings, windows, watcher)
     exam = PlaceExam(corpus, one.tokenizer, windows)
     if teacher:
         _check_alike(one, asked[1], kind)

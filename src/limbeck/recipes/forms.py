@@ -18,7 +18,6 @@ from limbeck.core.task import WINDOW_KINDS, TaskInfo, WindowKind
 from limbeck.data.rows import Split
 from limbeck.data.settings import DataSettings
 from limbeck.data.span.corpus import encode_questions, read_questions
-from limbeck.data.splits import log_card
 from limbeck.data.text.encode import encode
 from limbeck.data.text.examples import Corpus, Examples, read_texts, relabel
 from limbeck.data.token.corpus import encode_sentences, read_sentences
@@ -128,8 +127,7 @@ class Places(Form):
 
     def matter(self, found: Any, tokenizer: Any, run: Run | TrainRun, watcher: Watcher) -> Matter:
         encode = encode_sentences if self.kind == "tag" else encode_questions
-        corpus = encode(found, tokenizer, run.data, run.windows)
-        log_card(watcher, corpus.card, str(corpus.task), unit="sentences" if self.kind == "tag" else "questions")
+        corpus = encode(found, tokenizer, run.data, run.windows, watcher)
         return Matter(corpus, corpus.splits, PlaceExam(corpus, tokenizer, run.windows), corpus.texts("test"))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from limbeck.core.errors import DataError
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.span.corpus import load_questions
+from limbeck.data.span.corpus import encode_questions, read_questions
 from tiny import make_tokenizer
 from tiny_language import byte_level, wordpiece
 from tiny_places import make_questions
@@ -18,7 +18,8 @@ TEXT = "The film was very good, and the story was bad."
 
 
 def load(data=None, tokenizer=None, places=None, **settings):
-    return load_questions(DataSettings(**settings), WindowSettings(**(places or {})), tokenizer or wordpiece(), data)
+    settings, windows = DataSettings(**settings), WindowSettings(**(places or {}))
+    return encode_questions(read_questions(settings, windows, data), tokenizer or wordpiece(), settings, windows)
 
 
 def everywhere(*rows):

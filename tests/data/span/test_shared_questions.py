@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.span.corpus import load_questions
+from limbeck.data.span.corpus import encode_questions, read_questions
 from tiny_language import byte_level
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -21,7 +21,9 @@ pytestmark = [
 def test_every_answer_is_found_again_from_its_tokens():
     files = {"train": str(SAMPLE), "dev": str(XQUAD / "xquad.de.json.gz"), "test": str(XQUAD / "xquad.en.json.gz")}
     settings = DataSettings(max_length=384, limit=200, **files)
-    found = load_questions(settings, WindowSettings(stride=128), byte_level())
+    found = encode_questions(
+        read_questions(settings, WindowSettings()), byte_level(), settings, WindowSettings(stride=128)
+    )
     assert found.card.read == 4330 + 1190 + 1190
     assert found.card.dropped == {}
     assert not found.rows.nullable

@@ -11,7 +11,7 @@ from limbeck.core.errors import DataError, KnobError, MismatchError, ModelError
 from limbeck.data.batches import batches, to_batch
 from limbeck.data.padding import Collator
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.token.corpus import load_sentences
+from limbeck.data.token.corpus import encode_sentences, read_sentences
 from limbeck.data.token.sentences import is_plain, scheme
 from tiny import make_tokenizer
 from tiny_language import byte_level, wordpiece
@@ -31,7 +31,9 @@ was VBD I-VP O
 def load(data=None, tokenizer=None, known=(), places=None, watcher=None, **settings):
     more = {"watcher": watcher} if watcher else {}
     places = WindowSettings(**(places or {}))
-    return load_sentences(DataSettings(**settings), places, tokenizer or wordpiece(), data, known=known, **more)
+    settings = DataSettings(**settings)
+    found = read_sentences(settings, places, data, known)
+    return encode_sentences(found, tokenizer or wordpiece(), settings, places, **more)
 
 
 def three(path, text=CONLL):

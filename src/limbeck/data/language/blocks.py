@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from limbeck.data.ragged import spans
+
 
 def _nothing() -> np.ndarray:
     return np.empty(0, dtype=np.int8)
@@ -22,9 +24,8 @@ class Blocks:
     inside: np.ndarray = field(default_factory=_nothing)  # [tokens] bool: goes on with the word of the token before
     learnt: np.ndarray = field(default_factory=_nothing)  # [tokens] bool: to be learnt (chats); empty for all
     types: np.ndarray = field(default_factory=_nothing)  # [tokens] int8: segment, 0 or 1; empty if the model has none
-    next_sentence_label: np.ndarray = field(
-        default_factory=_nothing
-    )  # [blocks] int8: 0 next sentence, 1 random; empty if no pairs
+    # [blocks] int8: 0 next sentence, 1 random; empty if no pairs
+    next_sentence_label: np.ndarray = field(default_factory=_nothing)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -39,14 +40,10 @@ class Blocks:
     def take(self, indices: Sequence[int] | np.ndarray) -> Blocks:
         """These blocks, in this order."""
         chosen = np.asarray(indices, dtype=np.int64)
-        lengths = self.lengths[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        flat = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        flat, offsets = spans(self.offsets[chosen], self.lengths[chosen])
         columns = {
             name: column[flat] if len(column := getattr(self, name)) else column
             for name in ("ids", "special", "inside", "learnt", "types")
         }
-        next_sentence_label = (
-            self.next_sentence_label[chosen] if len(self.next_sentence_label) else self.next_sentence_label
-        )
-        return Blocks(offsets=offsets, next_sentence_label=next_sentence_label, **columns)
+        follows = self.next_sentence_label
+        return Blocks(offsets=offsets, next_sentence_label=follows[chosen] if len(follows) else follows, **columns)

@@ -12,6 +12,7 @@ import numpy as np
 from limbeck.core.errors import DataError, ModelError
 from limbeck.data.language.blocks import Blocks
 from limbeck.data.language.pack import Packed, encoded, tokenise
+from limbeck.data.ragged import spans
 from limbeck.data.sources.chats import Chat
 
 Span = tuple[int, int]  # characters
@@ -39,8 +40,8 @@ def tokenise_chats(
     ids, learnt = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=bool)]
     encodings = (encoding for found in encoded(texts, tokenizer) for encoding in found.encodings)
     for index, encoding in enumerate(encodings):
-        spans = answers(chats[index], texts[index], tokenizer, ends)
-        marks = _within(encoding.offsets, spans) if spans is not None else None
+        places = answers(chats[index], texts[index], tokenizer, ends)
+        marks = _within(encoding.offsets, places) if places is not None else None
         ids.append(np.array(encoding.ids, dtype=np.int32))
         learnt.append(_told_by_template(chats[index], tokenizer, where(index)) if marks is None else marks)
     flat = np.concatenate(ids)
@@ -125,9 +126,7 @@ def _some(chats: Blocks) -> np.ndarray:
 
 
 def _shortened(chats: Blocks, length: int) -> Blocks:
-    lengths = np.minimum(chats.lengths, length)
-    offsets = np.append(0, np.cumsum(lengths))
-    chosen = np.repeat(chats.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    chosen, offsets = spans(chats.offsets[:-1], np.minimum(chats.lengths, length))
     learnt = chats.learnt[chosen] if len(chats.learnt) else chats.learnt
     return Blocks(chats.ids[chosen], offsets, chats.special[chosen], learnt=learnt)
 

@@ -19,7 +19,7 @@ from limbeck.data.sources.files import read_file
 from limbeck.data.sources.gather import NAMES, gather
 from limbeck.data.sources.tables import Table
 from limbeck.data.sources.text import Rule, is_plain, read_text, rule_of, text_files, text_table, unused
-from limbeck.data.splits import Division, RowSelection, in_order, overlaps, sum_repeats, whole_as_test, with_empty
+from limbeck.data.splits import Division, RowSelection, count_repeats, in_order, overlaps, whole_as_test, with_empty
 from limbeck.data.text.rows import TextRow, select_texts
 
 _RULES: dict[Rule, str] = {"blank-line": "what stands between blank lines", "line": "every line", "file": "every file"}
@@ -61,7 +61,7 @@ def read_documents(
     card = Division(parts, given).card(
         columns | ({"text": _RULES[rule]} if rule else {}),
         {name: SplitCard(source=part.source, rows=len(part), labelled=0) for name, part in parts.items()},
-        **sum_repeats(([row.key for row in part.rows], [None] * len(part)) for part in parts.values()),
+        **count_repeats(([row.key for row in part.rows], [None] * len(part)) for part in parts.values()),
         notes=[
             *notes,
             *more,

@@ -15,43 +15,22 @@ from limbeck.data.seq2seq.columns import ParallelTable
 from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.parallel import gather_pairs
-from limbeck.data.sources.tables import Table
 from limbeck.data.splits import (
     Division,
     RowSelection,
     Splits,
     card_columns,
+    count_repeats,
     cut_missing,
     in_order,
     limited,
     log_card,
     overlaps,
-    sum_repeats,
     whole_as_test,
     with_empty,
 )
-from limbeck.data.uids import source_uids, text_split_hash
-
-
-@dataclass(frozen=True, slots=True)
-class PairRow:
-    table: Table
-    index: int
-    source: str
-    target: str  # "" where there is none
-
-    @property
-    def where(self) -> str:
-        return self.table.where(self.index)
-
-    @property
-    def has_label(self) -> bool:
-        return bool(self.target)
-
-    @property
-    def split_hash(self) -> float:
-        """Of the source alone: its translations are never cut apart."""
-        return text_split_hash(self.source, "", self.where)
+from limbeck.data.text.rows import TextRow
+from limbeck.data.uids import source_uids
 
 
 @dataclass(frozen=True)
@@ -104,7 +83,7 @@ def read_parallel(
             split: SplitCard(source=parts[split].source, rows=len(part), labelled=int(part.has_target.sum()))
             for split, part in found.items()
         },
-        **sum_repeats((part.sources, [None] * len(part)) for part in found.values()),
+        **count_repeats((part.sources, [None] * len(part)) for part in found.values()),
         notes=[*notes, *overlaps({split: part.sources for split, part in found.items()}, "source")],
     )
     log_card(
@@ -116,22 +95,23 @@ def read_parallel(
     return Splits(**found, card=card)
 
 
-def _select(found: ParallelTable) -> RowSelection[PairRow]:
-    """The rows that have a source."""
+def _select(found: ParallelTable) -> RowSelection[TextRow]:
+    """The rows that have a source. The label is the target; the source alone is hashed, so its translations stay
+    together."""
     table = found.table
     pairs = enumerate(zip(table.columns["source"], table.columns["target"], strict=True))
-    rows = [PairRow(table, index, source, target) for index, (source, target) in pairs if source]
+    rows = [TextRow(table, index, source, label=target or None) for index, (source, target) in pairs if source]
     if not rows:
         raise DataError(f"{table.source}: no row has a text to translate", "give others, or choose other columns")
     dropped = Counter({"blank line": table.blank, "empty source": len(table) - len(rows)})
     return RowSelection(rows, table.source, +dropped, len(table) + table.blank)
 
 
-def _with_target(split: str, part: RowSelection[PairRow]) -> RowSelection[PairRow]:
+def _with_target(split: str, part: RowSelection[TextRow]) -> RowSelection[TextRow]:
     """Rows without a target are for the teacher to translate in train; in dev and test nothing is measured on them."""
     if split == "train" or not len(part):
         return part
-    rows = [row for row in part.rows if row.target]
+    rows = [row for row in part.rows if row.has_label]
     if not rows:
         raise DataError(
             f"{split} ({part.source}): no row has a target, so nothing can be measured on it",
@@ -140,11 +120,11 @@ def _with_target(split: str, part: RowSelection[PairRow]) -> RowSelection[PairRo
     return replace(part, rows=rows)
 
 
-def _source_hashes(part: RowSelection[PairRow]) -> np.ndarray:
-    return source_uids([row.source for row in part.rows])
+def _source_hashes(part: RowSelection[TextRow]) -> np.ndarray:
+    return source_uids([row.text for row in part.rows])
 
 
-def _parallel(part: RowSelection[PairRow], prefix: str) -> Parallel:
+def _parallel(part: RowSelection[TextRow], prefix: str) -> Parallel:
     """The prefix is part of what a model reads, and so of a source's uid."""
-    sources = [prefix + row.source for row in part.rows]
-    return Parallel(sources, [row.target for row in part.rows], source_uids(sources))
+    sources = [prefix + row.text for row in part.rows]
+    return Parallel(sources, [str(row.label or "") for row in part.rows], source_uids(sources))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from limbeck.core.task import Kind
+from limbeck.data.ragged import flatten
 from limbeck.data.uids import pair_uid
 
 _CHUNK = 2000  # texts handed to the tokenizer at once: bounds the memory its Python lists take
@@ -26,8 +27,8 @@ class Sequences:
     def __init__(self, sources: Tokens, targets: Tokens, start: int, truncated: int = 0) -> None:
         self.start = start  # what a decoder reads before the first token
         self.truncated = truncated  # rows of which a text was cut
-        self._sources, self._source_offsets = _flat(sources)
-        self._targets, self._target_offsets = _flat(targets)
+        self._sources, self._source_offsets = flatten(sources)
+        self._targets, self._target_offsets = flatten(targets)
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets")
         self.lengths: list[int] = (np.diff(self._source_offsets) + np.diff(self._target_offsets)).tolist()
@@ -60,12 +61,6 @@ class Sequences:
     def take(self, indices: Sequence[int] | np.ndarray) -> Sequences:
         """Some of the rows; how many of them were cut is not counted again."""
         return Sequences([self.source(i) for i in indices], [self.target(i) for i in indices], self.start)
-
-
-def _flat(rows: Tokens) -> tuple[np.ndarray, np.ndarray]:
-    """All tokens in one array, and where each row starts."""
-    offsets = np.cumsum([0, *map(len, rows)])
-    return np.concatenate([np.empty(0, np.int32), *(np.asarray(row, dtype=np.int32) for row in rows)]), offsets
 
 
 def encode_sequences(

@@ -33,8 +33,13 @@ def read_questions(
 
 
 def encode_questions(
-    found: WindowRows[Question], tokenizer: Any, settings: DataSettings, windows: WindowSettings
+    found: WindowRows[Question],
+    tokenizer: Any,
+    settings: DataSettings,
+    windows: WindowSettings,
+    watcher: Watcher = Silent(),  # noqa: B008
 ) -> WindowCorpus:
+    """Cuts into windows; logs what was chosen and what became of every row."""
     check_fast(tokenizer)
     length = min(settings.max_length, tokenizer.model_max_length)
     room = room_for(length, windows.longest_question, windows.stride, tokenizer)
@@ -52,22 +57,8 @@ def encode_questions(
             "more needs a larger --data.max-length"
         )
     card = found.card.but(truncated=truncated, notes=[*found.card.notes, *notes])
+    log_card(watcher, card, str(found.task), unit="questions")
     return WindowCorpus(**rows, card=card, task=found.task, rows=found)
-
-
-def load_questions(
-    settings: DataSettings,
-    windows: WindowSettings,
-    tokenizer: Any,
-    data: object | None = None,
-    watcher: Watcher = Silent(),  # noqa: B008
-    only_test: bool = False,
-) -> WindowCorpus:
-    """Reads, splits and cuts into windows; logs what it chose and what became of every row."""
-    check_fast(tokenizer)
-    corpus = encode_questions(read_questions(settings, windows, data, only_test), tokenizer, settings, windows)
-    log_card(watcher, corpus.card, str(corpus.task), unit="questions")
-    return corpus
 
 
 def timing_questions(settings: DataSettings, windows: WindowSettings) -> list[tuple[str, str]]:

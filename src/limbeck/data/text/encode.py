@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from limbeck.data.ragged import spans
 from limbeck.data.text.examples import Examples
 
 _CHUNK = 2000  # texts handed to the tokenizer at once: bounds the memory its Python lists take
@@ -42,13 +43,10 @@ class Encoded:
 
     def take(self, indices: Sequence[int] | np.ndarray) -> Encoded:
         """Some of the rows; how many of them were cut is not counted again."""
-        spans = [slice(self._offsets[index], self._offsets[index + 1]) for index in indices]
-        columns = {
-            name: np.concatenate([tokens[:0], *(tokens[span] for span in spans)])
-            for name, tokens in self._columns.items()
-        }
-        offsets = np.cumsum([0, *(span.stop - span.start for span in spans)])
-        return Encoded(self.examples.take(indices), columns, offsets, 0)
+        chosen = np.asarray(indices, dtype=np.int64)
+        flat, offsets = spans(self._offsets[chosen], np.diff(self._offsets)[chosen])
+        columns = {name: tokens[flat] for name, tokens in self._columns.items()}
+        return Encoded(self.examples.take(chosen), columns, offsets, 0)
 
     def with_labels(self, labels: np.ndarray) -> Encoded:
         """The same rows, all with a label."""

@@ -20,12 +20,12 @@ from limbeck.data.splits import (
     RowSelection,
     Splits,
     card_columns,
+    count_repeats,
     divide,
     in_order,
     limited,
     log_card,
     overlaps,
-    sum_repeats,
     whole_as_test,
 )
 from limbeck.data.text.labels import LabelEncoder, label_cells, label_encoder
@@ -105,7 +105,7 @@ def read_texts(
     encoder = label_encoder([row.label for row in first.rows], settings, first.rows[0].table, roles, known)
     division = divide(given, settings, "text", tables.named)
     found = _examples(division.parts, encoder, bool(roles.pair))
-    repeated = sum_repeats((part.keys, _gold(part)) for part in found.values())
+    repeated = count_repeats((part.keys, _gold(part)) for part in found.values())
     notes = [*tables.notes, *division.notes]
     found["train"] = limited(found["train"], settings.limit, lambda train: train.uids, notes)  # uids are hashes
     card = division.card(

@@ -64,8 +64,13 @@ def read_sentences(
 
 
 def encode_sentences(
-    found: WindowRows[Sentence], tokenizer: Any, settings: DataSettings, windows: WindowSettings
+    found: WindowRows[Sentence],
+    tokenizer: Any,
+    settings: DataSettings,
+    windows: WindowSettings,
+    watcher: Watcher = Silent(),  # noqa: B008
 ) -> WindowCorpus:
+    """Cuts into windows; logs what was chosen and what became of every row."""
     check_fast(tokenizer)
     length = min(settings.max_length, tokenizer.model_max_length)
     stride = max(min(windows.stride, length // 2 - tokenizer.num_special_tokens_to_add()), 0)
@@ -76,24 +81,8 @@ def encode_sentences(
         "sentences hold no word the tokenizer sees",
     )
     card = found.card.but(notes=[*found.card.notes, *notes])
+    log_card(watcher, card, str(found.task), unit="sentences")
     return WindowCorpus(**rows, card=card, task=found.task, rows=found)
-
-
-def load_sentences(
-    settings: DataSettings,
-    windows: WindowSettings,
-    tokenizer: Any,
-    data: object | None = None,
-    watcher: Watcher = Silent(),  # noqa: B008
-    known: Sequence[str] = (),
-    only_test: bool = False,
-) -> WindowCorpus:
-    """Reads, splits and cuts into windows; logs what it chose and what became of every row."""
-    check_fast(tokenizer)
-    found = read_sentences(settings, windows, data, known, only_test)
-    corpus = encode_sentences(found, tokenizer, settings, windows)
-    log_card(watcher, corpus.card, str(corpus.task), unit="sentences")
-    return corpus
 
 
 def timing_sentences(settings: DataSettings, windows: WindowSettings) -> list[tuple[str, str]]:
