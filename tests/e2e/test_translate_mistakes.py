@@ -109,7 +109,7 @@ def test_one_column_only(refused, data, tmp_path):
     table = tmp_path / "one.tsv"
     table.write_text("source\n" + data.read_text())
     problem, remedy = refused(given=("--task", "translate", "--data", table))
-    assert f"{table}: nothing says which column to translate from and which one to; its columns: 'source'" in problem
+    assert f"{table}: source and target columns are not known; its columns: 'source'" in problem
     assert "--target" in remedy
 
 

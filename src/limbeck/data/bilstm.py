@@ -63,8 +63,8 @@ class Rewriter:
             )
         if settings.mask and not mask:
             raise ModelError(
-                "the tokenizer has no mask token, so there is nothing to hide words behind",
-                "set --augment.mask 0: words are then replaced and texts cut, but none is hidden",
+                "the tokenizer has no mask token, so words cannot be masked",
+                "set --augment.mask 0: words are then replaced and texts cut, but none is masked",
             )
         self.settings = settings
         self.mask = mask

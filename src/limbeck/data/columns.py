@@ -111,13 +111,13 @@ def may_hold_labels(table: Table, roles: Roles, flag: str) -> bool:
 def _labels(table: Table, flag: str, taken: set[str], follow: Roles | None) -> tuple[str, ...]:
     if flag == NO_LABELS and flag not in table.columns:
         return ()
-    asked = (
+    flags = (
         (flag,) if flag and flag in table.columns else tuple(name.strip() for name in flag.split(",") if name.strip())
     )
-    if asked and (follow is None or all(name in table.columns for name in asked)):
-        for name in asked:
+    if flags and (follow is None or all(name in table.columns for name in flags)):
+        for name in flags:
             _present(table, name, "label")
-        return asked
+        return flags
     if follow and all(name in table.columns for name in follow.labels):
         return follow.labels
     names = {plain(name): name for name in table.columns if name not in taken}

@@ -132,3 +132,12 @@ def test_no_label_column_is_refused() -> None:
         read_texts(DataSettings(), [{"text": f"t{n}"} for n in range(200)])
     with pytest.raises(DataError, match="no row has a label"):
         corpus([None, None])
+
+
+@pytest.mark.parametrize(
+    ("tag", "task"),
+    [("fill-mask", "mask-fill"), ("question-answering", "answer"), ("summarization", "translate"), ("tag", "tag")],
+)
+def test_a_task_may_be_called_what_the_hub_calls_it(tag: str, task: str) -> None:
+    assert DataSettings(task=tag).task == task  # type: ignore[arg-type]
+    assert DataSettings().but(task=tag).task == task

@@ -33,7 +33,7 @@ def tokenise_chats(
         return tokenise(texts, tokenizer, "generate")
     if not tokenizer.is_fast:
         raise ModelError(
-            "the tokenizer does not say which letters a token stands for, so answers cannot be told from questions",
+            "the tokenizer does not say which characters a token stands for, so the assistant's tokens are unknown",
             "use a fast tokenizer, or learn whole chats with --blocks.learn all",
         )
     ends = tuple(tokenizer.get_added_vocab())
@@ -43,7 +43,7 @@ def tokenise_chats(
         places = answers(chats[index], texts[index], tokenizer, ends)
         marks = _within(encoding.offsets, places) if places is not None else None
         ids.append(np.array(encoding.ids, dtype=np.int32))
-        learnt.append(_told_by_template(chats[index], tokenizer, where(index)) if marks is None else marks)
+        learnt.append(_from_template(chats[index], tokenizer, where(index)) if marks is None else marks)
     flat = np.concatenate(ids)
     offsets = np.cumsum([0, *map(len, ids[1:])], dtype=np.int64)
     return Blocks(flat, offsets, np.zeros(len(flat), dtype=bool), learnt=np.concatenate(learnt))
@@ -62,7 +62,7 @@ def _rendered(chat: Chat, tokenizer: Any, where: str) -> str:
 
 
 def answers(chat: Chat, text: str, tokenizer: Any, ends: tuple[str, ...]) -> list[Span] | None:
-    """Where in the rendered chat the assistant speaks: what follows the prompt it would be given, to its turn's end.
+    """The assistant's turns in the rendered chat: from the generation prompt to the end of the turn.
 
     None if the template renders the start of a chat otherwise than the same start of a longer one."""
     spans = []
@@ -76,9 +76,9 @@ def answers(chat: Chat, text: str, tokenizer: Any, ends: tuple[str, ...]) -> lis
             return None
         if not (text.startswith(after) and after.startswith(before) and len(before) < len(after)):
             return None
-        # ChatML writes a line end after <|im_end|>, which nobody waits for
-        spoken = after.rstrip()
-        spans.append((len(before), len(spoken) if spoken.endswith(ends) else len(after)))
+        # ChatML writes a line end after <|im_end|>, which is not generated
+        turn_text = after.rstrip()
+        spans.append((len(before), len(turn_text) if turn_text.endswith(ends) else len(after)))
     return spans
 
 
@@ -94,7 +94,7 @@ def _within(places: Sequence[Span], spans: Sequence[Span]) -> np.ndarray:
     return inside
 
 
-def _told_by_template(chat: Chat, tokenizer: Any, where: str) -> np.ndarray:
+def _from_template(chat: Chat, tokenizer: Any, where: str) -> np.ndarray:
     if not _GENERATION.search(str(tokenizer.chat_template)):
         raise ModelError(
             f"{where}: the tokenizer's chat template does not show where the assistant's answers begin and end",

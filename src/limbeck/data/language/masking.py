@@ -42,8 +42,8 @@ class Masker:
     ) -> None:
         if mask_id is None:
             raise ModelError(
-                "the tokenizer has no mask token, so there is nothing to hide words behind",
-                "use --task generate for causal models, or a masked language model",
+                "the tokenizer has no mask token",
+                "use --task generate for causal LMs, or a masked LM",
             )
         if settings.hidden + settings.random > 1 + 1e-9:
             raise KnobError(
@@ -85,7 +85,7 @@ class Masker:
         return Masked(masked.inputs[own], masked.chosen[own])
 
     def _masked(self, blocks: Blocks, first: int, round: int) -> Masked:
-        """Of the blocks that are masked together; the latest are kept, for blocks mostly come in order."""
+        """Of the blocks that are masked together. The latest are cached: blocks mostly come in order."""
         latest = self._latest
         if latest and latest[0] is blocks and latest[1:3] == (first, round):
             return latest[3]

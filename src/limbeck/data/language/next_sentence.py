@@ -47,14 +47,14 @@ def pairs(
             "sentence pairs need a token to begin with and one between the sentences, and the tokenizer lacks one",
             "use a tokenizer with a cls_token and a sep_token, or leave out --blocks.pairs",
         )
-    told = [sentences for document in documents if (sentences := [len(words) for words in document if len(words)])]
-    if len(told) < 2:
+    sizes = [sentences for document in documents if (sentences := [len(words) for words in document if len(words)])]
+    if len(sizes) < 2:
         raise DataError(
             "a random second sentence must come from another document, but the text has "
-            + ("only one document" if told else "no words"),
+            + ("only one document" if sizes else "no words"),
             "put blank lines between documents, one sentence per line, or leave out --blocks.pairs",
         )
-    found = list(_walk(told, length - _SPECIAL, np.random.default_rng(seed)))
+    found = list(_walk(sizes, length - _SPECIAL, np.random.default_rng(seed)))
     return _blocks(found, _flat(documents, np.int32), _flat(inside, bool), cls, sep)
 
 
@@ -67,10 +67,10 @@ def tokens_cut(documents: Documents, blocks: Blocks) -> int:
     return sum(len(words) for document in documents for words in document) - int(own.sum())
 
 
-def _walk(told: list[list[int]], most: int, draw: np.random.Generator) -> Iterator[_Pair]:
+def _walk(sizes: list[list[int]], most: int, draw: np.random.Generator) -> Iterator[_Pair]:
     """Over all documents, given as the lengths of their sentences; most: tokens that a pair may have."""
-    starts = np.cumsum([0, *chain.from_iterable(told)])  # of sentences, in tokens
-    edges = np.cumsum([0, *map(len, told)]).tolist()  # of documents, in sentences
+    starts = np.cumsum([0, *chain.from_iterable(sizes)])  # of sentences, in tokens
+    edges = np.cumsum([0, *map(len, sizes)]).tolist()  # of documents, in sentences
     for number, (begin, end) in enumerate(pairwise(edges)):
         target = int(draw.integers(2, most + 1)) if draw.random() < _SHORTER else most
         while begin < end:
@@ -78,7 +78,7 @@ def _walk(told: list[list[int]], most: int, draw: np.random.Generator) -> Iterat
             middle = int(draw.integers(begin + 1, full)) if full > begin + 1 else full
             first = range(starts[begin], starts[middle])
             if middle == full or draw.random() < _RANDOM:
-                other = int(draw.integers(len(told) - 1))
+                other = int(draw.integers(len(sizes) - 1))
                 other += other >= number
                 second = _elsewhere(starts, edges[other], edges[other + 1], target - len(first), draw)
                 pair, begin = _Pair(first, second, next_sentence_label=1), middle

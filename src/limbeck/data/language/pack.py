@@ -1,4 +1,4 @@
-"""Documents become blocks of tokens: tokenised in bulk, joined or kept apart, cut to length, framed."""
+"""Documents become blocks of tokens: tokenised in bulk, joined or not, cut to length, framed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def tokenise(texts: Sequence[str], tokenizer: Any, kind: LanguageKind) -> Blocks
 
 
 def encoded(texts: Sequence[str], tokenizer: Any) -> Iterator[Any]:
-    """The tokenizer's answers for some texts after others: whole and bare, whatever its own file says."""
+    """The tokenizer's output, chunk by chunk: neither truncated nor padded, without special tokens."""
     for some in _chunks(texts):
         yield tokenizer(
             some,
@@ -121,7 +121,7 @@ def pack(documents: Blocks, frame: Frame, length: int, join: bool, kind: Languag
     body = length - frame.size
     if body < 1:
         raise KnobError(
-            f"blocks of {length} tokens have no room beside {frame.size} special ones", "make text.length larger"
+            f"blocks of {length} tokens have no room beside {frame.size} special ones", "make blocks.length larger"
         )
     stream = _separated(documents, frame.between, join, kind)
     ends = stream.offsets[[0, -1]] if join else stream.offsets

@@ -53,11 +53,11 @@ def _with_first_line(
     table: Table, settings: DataSettings, pairs: ParallelSettings, follow: Columns | None
 ) -> tuple[Table, tuple[str, ...]]:
     """The first line of a CSV or TSV as a row again if it reads like texts; and a note where no flag decides."""
-    names, asked = list(table.columns), [name for name in (pairs.source_column, pairs.target_column) if name]
+    names, flags = list(table.columns), [name for name in (pairs.source_column, pairs.target_column) if name]
     delimited = suffix_of(Path(table.source)) in (".csv", ".tsv", ".txt")
-    if settings.header != "auto" or not delimited or names[0] == "1" or _is_header(names, asked, follow):
+    if settings.header != "auto" or not delimited or names[0] == "1" or _is_header(names, flags, follow):
         return table, ()
-    if not asked and _may_be_header(names):
+    if not flags and _may_be_header(names):
         note = f"{table.source}: its first line is read as names of columns; if it is a row, pass --data.header no"
         return table, (note,)
     columns = {str(number): [name, *table.columns[name]] for number, name in enumerate(names, 1)}
@@ -65,10 +65,10 @@ def _with_first_line(
     return replace(table, columns=columns, lines=[1, *table.lines]), (note,)
 
 
-def _is_header(names: Sequence[str], asked: Sequence[str], follow: Columns | None) -> bool:
-    """Whether a name was asked for, or both are those of train or known ones."""
-    if asked:
-        return not all(map(str.isdecimal, asked))
+def _is_header(names: Sequence[str], flags: Sequence[str], follow: Columns | None) -> bool:
+    """Whether a flag names a column, or both names are those of train or known ones."""
+    if flags:
+        return not all(map(str.isdecimal, flags))
     if follow and set(follow) <= set(names):
         return True
     lower = set(map(plain, names))
@@ -122,8 +122,7 @@ def _choose(table: Table, pairs: ParallelSettings, inside: tuple[str, ...]) -> C
         target = target or next(name for name in own if name != source)
     if not (source and target):
         raise DataError(
-            f"{table.source}: nothing says which column to translate from and which one to; its columns: "
-            f"{table.listed}",
+            f"{table.source}: source and target columns are not known; its columns: {table.listed}",
             f"pass {_KNOBS}; or, if it holds the sources alone, --target with the file of their translations",
         )
     return source, target

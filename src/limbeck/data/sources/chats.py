@@ -93,5 +93,5 @@ def _message(message: Any, where: str) -> Message:
 
 
 def _is_empty(message: Message) -> bool:
-    """An empty system prompt says: none. Any other empty message is a hole."""
+    """An empty system prompt is allowed: it means none."""
     return message["role"] != "system" and not message["content"].strip() and not message.get("tool_calls")

@@ -85,12 +85,12 @@ def _values(sentences: list[list[Line]], column: int) -> list[list[str]]:
     return [[fields[column] for _, fields in sentence] for sentence in sentences]
 
 
-def _column(asked: str, default: int, width: int, knob: str, source: str) -> int:
-    if not asked:
+def _column(flag: str, default: int, width: int, knob: str, source: str) -> int:
+    if not flag:
         return default
-    if not asked.isdecimal() or not 1 <= int(asked) <= width:
+    if not flag.isdecimal() or not 1 <= int(flag) <= width:
         raise KnobError(
-            f"knob 'windows.{knob}' cannot be '{asked}': {source} has {width} columns without names",
+            f"knob 'windows.{knob}' cannot be '{flag}': {source} has {width} columns without names",
             f"give a number from 1 to {width}",
         )
-    return int(asked) - 1
+    return int(flag) - 1

@@ -12,7 +12,7 @@ from limbeck.data.columns import is_known
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.tables import NUMBER, Table, checked, distinct
 
-_LOOK = 20  # lines that tell what the separator is
+_LOOK = 20  # lines to find the separator in
 _FIELD_LIMIT = 2**31 - 1  # the csv module's own limit is 131,072 characters
 _OPENING = re.compile(r'(?:^|\t)"', re.MULTILINE)
 _QUOTED = re.compile(r'(?:^|\t)"(?:[^"\n]|"")*"(?=\t|\r?$)', re.MULTILINE)
@@ -87,14 +87,14 @@ def _csv(text: str, delimiter: str, source: str) -> tuple[list[list[str]], Seque
 
 
 def _has_header(first: Sequence[str], settings: DataSettings) -> bool:
-    """A header names a column that was asked for or is well known; otherwise it at least holds no numbers or blanks."""
+    """A header holds a name that a flag gives or that is well known; or at least no numbers and no blanks."""
     if settings.header != "auto":
         return settings.header == "yes"
     cells = [cell.strip() for cell in first]
-    asked = {settings.text_column, settings.pair_column, *settings.label_column.split(",")} - {""}
-    if asked & set(cells) or any(map(is_known, cells)):
+    flags = {settings.text_column, settings.pair_column, *settings.label_column.split(",")} - {""}
+    if flags & set(cells) or any(map(is_known, cells)):
         return True
-    if any(name.isdigit() for name in asked):
+    if any(name.isdigit() for name in flags):
         return False
     return all(cell and not NUMBER.fullmatch(cell) for cell in cells)
 

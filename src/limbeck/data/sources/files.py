@@ -26,7 +26,7 @@ def read_file(path: Path | str, settings: DataSettings) -> Table:
     suffix = suffix_of(path)
     if suffix not in SUFFIXES:
         raise DataError(
-            f"{path} is of a kind Limbeck does not read", f"give one of {', '.join(SUFFIXES)}, or gzip of these"
+            f"{path} is of a kind that Limbeck does not read", f"give one of {', '.join(SUFFIXES)}, or gzip of these"
         )
     data = unzipped(path)
     if not data:
@@ -57,9 +57,9 @@ def missing(path: Path) -> DataError:
 
 
 def decode(data: bytes, source: str, encoding: str) -> str:
-    """Text in one stated encoding. Guessing would turn a wrong byte into a wrong letter without a word."""
+    """Text in one stated encoding. A guess would silently turn a wrong byte into a wrong letter."""
     if encoding == "auto" and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = "utf-16"  # its mark says so: this is no guess
+        encoding = "utf-16"  # by its BOM: no guess
     try:
         return data.decode("utf-8-sig" if encoding.lower() in ("auto", "utf-8", "utf8") else encoding)
     except LookupError:

@@ -129,7 +129,7 @@ def timing_texts(settings: DataSettings) -> list[tuple[str, str]]:
 
 
 def relabel(corpus: Corpus, labels: Sequence[str], whose: str = "the teacher", ordered: bool = False) -> Corpus:
-    """The corpus in the label order of a model. `ordered` says that a person gave the data's own order."""
+    """The corpus in the label order of a model. `ordered`: the data's own order comes from a flag."""
     task, ids = match(corpus.task, [str(label) for label in labels], whose, ordered)
     if task.kind == "regress":
         return corpus

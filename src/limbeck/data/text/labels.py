@@ -1,4 +1,4 @@
-"""What a label column holds: cells become one class, several labels, or a number."""
+"""What a label column holds: one class, several labels, or a number."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _kind(cells: Sequence[Cell], settings: DataSettings) -> Kind:
 def _listed(
     listed: tuple[str, ...], order: tuple[str, ...], seen: Sequence[str], table: Table, whole: bool
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-    """The order the person gave. Names for whole-number labels go to the numbers in rising order."""
+    """In the order of --data.classes. Names for whole-number labels go to the numbers in rising order."""
     if len(set(listed)) < len(listed):
         raise DataError(f"--data.classes names a class twice ({', '.join(listed)})", "name each class once")
     unknown = [name for name in seen if name not in listed]

@@ -116,7 +116,7 @@ def _tag(value: Any, names: Sequence[str], where: str) -> str:
 
 
 def tag_names(sentences: Iterable[Sentence], table: Table, column: str, settings: DataSettings) -> tuple[str, ...]:
-    """The tags in the order a person or the data's own schema gives, else that of the alphabet, O first."""
+    """The tags in the order of --data.classes or of the data's own schema, else that of the alphabet, O first."""
     if settings.classes:
         return tuple(name.strip() for name in settings.classes.split(","))
     if column in table.names:
