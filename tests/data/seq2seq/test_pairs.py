@@ -294,7 +294,7 @@ def test_a_split_may_name_its_columns_differently() -> None:
             ["'a', 'b', 'c'", "--parallel.source-column", "--parallel.target-column"],
         ),
         ([{"text": "x"}], {}, ["its columns: 'text'", "--target"]),
-        ([{"text": "x", "translation": "a", "summary": "b"}], {}, ["nothing says"]),
+        ([{"text": "x", "translation": "a", "summary": "b"}], {}, ["are not known"]),
         ([{"a": "x", "b": "y"}], {"source_column": "en"}, ["no column 'en'", "'a', 'b'"]),
         ([{"a": "x", "b": "y"}], {"source_column": "a", "target_column": "a"}, ["both column 'a'"]),
         ([{"source": "x", "target": "y"}, {"source": 3, "target": "y"}], {}, ["row 2", "'source' holds int '3'"]),
