@@ -37,11 +37,11 @@ from common import (
 )
 from limbeck.core.objective import Objective
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.data.demo import demo_model, demo_reviews
-from limbeck.data.language import BlockSettings, MaskSettings
-from limbeck.data.language_corpus import load_language
+from limbeck.data.language.corpus import load_language
+from limbeck.data.language.examples import Tokens
+from limbeck.data.language.settings import BlockSettings, MaskSettings
 from limbeck.data.settings import DataSettings
-from limbeck.data.tokens import Tokens
+from limbeck.data.sources.demo import demo_model, demo_reviews
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import LanguageModeling, Truncated
 from limbeck.recipes.cache import cache

@@ -21,7 +21,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from limbeck.core.record import Arm, Comparison, Record
-from limbeck.data.demo import demo_model, demo_reviews, demo_rows
+from limbeck.data.sources.demo import demo_model, demo_reviews, demo_rows
 from limbeck.measure.significance import compare
 from limbeck.teachers.topk import TopKCache
 from story import HOME, WORK, limbeck

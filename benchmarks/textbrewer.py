@@ -36,10 +36,11 @@ from common import (
     turn_by_turn,
     watched,
 )
-from limbeck.data.bucket import Buckets
-from limbeck.data.corpus import Corpus
-from limbeck.data.demo import demo_model
-from limbeck.data.encode import Collator, Encoded, batches, encode
+from limbeck.data.batches import Buckets, batches
+from limbeck.data.padding import Collator
+from limbeck.data.sources.demo import demo_model
+from limbeck.data.text.encode import Encoded, encode
+from limbeck.data.text.examples import Corpus
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.recipes.prepare import data_fingerprint
 from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
@@ -109,7 +110,7 @@ def ours(job: dict[str, Any]) -> dict[str, Any]:
         start = time.perf_counter()
         prints = {"teacher": fingerprint(teacher), "data": data_fingerprint(corpus, MAX_LENGTH)}
         cache = Cache(cache_folder, prints)
-        asked = batches(train, Collator(tokenizer, corpus.task), TeacherCacheSettings().batch_size)
+        asked = batches(train, Collator.of(tokenizer, corpus.task), TeacherCacheSettings().batch_size)
         cache.fill(LiveTeacher(teacher), asked)
         filled = time.perf_counter() - start
         trainer = make_distiller(

@@ -34,8 +34,8 @@ RUNS: dict[str, tuple[Path, int]] = {
 
 
 def texts(rows: int) -> tuple[list[str], list[str]]:
-    from limbeck.data.parallel import read_parallel
-    from limbeck.data.parallel_settings import ParallelSettings
+    from limbeck.data.seq2seq.pairs import read_parallel
+    from limbeck.data.seq2seq.settings import ParallelSettings
     from limbeck.data.settings import DataSettings
 
     source = str(DATA / "test_2016_flickr.en.gz")

@@ -105,8 +105,8 @@ def make_text(documents=60, seed=0) -> list[str]:
 
 def make_words(tokenizer, kind="mask-fill", documents=60, vocabulary=0, length=16, pack=True, **mask):
     """The texts above as questions."""
-    from limbeck.data.language import BlockSettings, MaskSettings
-    from limbeck.data.language_corpus import load_language
+    from limbeck.data.language.corpus import load_language
+    from limbeck.data.language.settings import BlockSettings, MaskSettings
     from limbeck.data.settings import DataSettings
     from limbeck.recipes.words import ask_words
 

@@ -101,7 +101,7 @@ def test_no_targets_at_all(refused, data):
 
 def test_a_file_opposite_itself(refused, data):
     problem, remedy = refused(given=("--task", "translate", "--data", data, "--target", data))
-    assert f"{data} stands opposite itself" in problem
+    assert f"source and target are both {data}" in problem
     assert "--target" in remedy
 
 
@@ -109,7 +109,7 @@ def test_one_column_only(refused, data, tmp_path):
     table = tmp_path / "one.tsv"
     table.write_text("source\n" + data.read_text())
     problem, remedy = refused(given=("--task", "translate", "--data", table))
-    assert f"{table}: nothing says which column to translate from and which one to; its columns: 'source'" in problem
+    assert f"{table}: source and target columns are not known; its columns: 'source'" in problem
     assert "--target" in remedy
 
 
@@ -131,7 +131,7 @@ def test_wrong_column_names(refused, tmp_path):
 
 def test_a_target_opposite_nothing(refused, data):
     problem, remedy = refused("--parallel.dev-target", data.with_suffix(".de"))
-    assert "no --data.dev stands opposite it" in problem
+    assert "there is no --data.dev" in problem
     assert "--data.dev" in remedy
 
 

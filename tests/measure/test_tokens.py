@@ -7,7 +7,7 @@ import torch
 from limbeck.core.errors import KnobError
 from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher
-from limbeck.data.tokens import token_batches
+from limbeck.data.batches import batches
 from limbeck.measure import tokens as module
 from limbeck.measure.by_task import metric_of, metrics_of
 from limbeck.measure.metrics import BINS, METRIC
@@ -41,14 +41,14 @@ def asked(request):
 
 
 def of(words, model, size=8, teacher=None, vocabulary=WORDS):
-    return tally(model, token_batches(words.splits["train"], words.collator, size), vocabulary, teacher or NoTeacher())
+    return tally(model, batches(words.splits["train"], words.collator, size), vocabulary, teacher or NoTeacher())
 
 
 @torch.no_grad()
 def dense(words, model, teacher):
     """By the book, all logits at once: scores, and closeness to the teacher."""
     nll, right, sure, alike, divergence, knows, both = [], [], [], [], [], [], []
-    for batch in token_batches(words.splits["train"], words.collator, 5):
+    for batch in batches(words.splits["train"], words.collator, 5):
         log_q, log_p = (m(**batch.inputs).logits.double().log_softmax(-1) for m in (model, teacher))
         here, labels = batch.has_label, batch.labels
         nll.append(-log_q.gather(-1, labels[..., None])[..., 0][here])
@@ -146,7 +146,7 @@ def test_one_progress_per_batch(asked):
     words, model, _ = asked
     heard = []
     train = words.splits["train"]
-    tally(model, token_batches(train, words.collator, 8), WORDS, on_batch=heard.append)
+    tally(model, batches(train, words.collator, 8), WORDS, on_batch=heard.append)
     assert heard[0] == 8
     assert heard[-1] == len(train)
 

@@ -8,10 +8,10 @@ import pytest
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.progress import Silent
 from limbeck.core.task import TaskInfo
-from limbeck.data.parallel import read_parallel
-from limbeck.data.parallel_settings import ParallelSettings
+from limbeck.data.seq2seq.pairs import read_parallel
+from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DataSettings
-from limbeck.data.subwords import train_subwords
 from limbeck.recipes import several
 from limbeck.recipes.directions import language_of, prefix_of, tag_of
 from limbeck.recipes.ground import Ground

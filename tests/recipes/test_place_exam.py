@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from limbeck.core.forward import forward
-from limbeck.data.encode import to_batch
-from limbeck.data.place_corpus import load_places
-from limbeck.data.places import PlaceCollator
-from limbeck.data.settings import DataSettings
-from limbeck.data.window_settings import WindowSettings
+from limbeck.data.batches import to_batch
+from limbeck.data.padding import Collator
+from limbeck.data.settings import DataSettings, WindowSettings
+from limbeck.data.span.corpus import encode_questions, read_questions
+from limbeck.data.token.corpus import encode_sentences, read_sentences
 from limbeck.measure.spans import each_answer
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.loss import loss
@@ -23,8 +23,12 @@ PLACES = WindowSettings()
 
 def corpus(kind, rows, max_length=128, places=PLACES):
     splits = {"train": rows, "dev": rows, "test": rows}
-    known = TAGS if kind == "tag" else ()
-    return load_places(DataSettings(max_length=max_length), places, kind, make_tokenizer(), splits, known_labels=known)
+    settings = DataSettings(max_length=max_length)
+    if kind == "tag":
+        rows = read_sentences(settings, places, splits, TAGS)
+        return encode_sentences(rows, make_tokenizer(), settings, places)
+    rows = read_questions(settings, places, splits)
+    return encode_questions(rows, make_tokenizer(), settings, places)
 
 
 def exam(kind, rows, places=PLACES, **how):
@@ -33,7 +37,7 @@ def exam(kind, rows, places=PLACES, **how):
 
 def train(model, found, objective, teacher=None, steps=6):
     """A few passes of the plainest loop."""
-    collator = PlaceCollator(make_tokenizer(), found.task)
+    collator = Collator.of(make_tokenizer(), found.task)
     optimiser = torch.optim.Adam(model.parameters(), 3e-3)
     draw = torch.Generator().manual_seed(0)
     for _ in range(steps):
@@ -61,7 +65,7 @@ def test_a_tagger_learns_and_its_figures_are_those_of_its_tags():
     assert answers.logits[:, 4].sum() == sum(len(row["tokens"]) for row in make_sentences(80))
     assert {score.label for score in answers.per_class} == {"GOOD", "BAD"}
     assert sum(score.rows for score in answers.per_class) == answers.logits[:, 2].sum()
-    assert answers.uids.tolist() == examined.corpus.test.names.tolist()
+    assert answers.uids.tolist() == examined.corpus.test.row_uids.tolist()
 
 
 def test_a_reader_learns_from_a_teacher_and_beside_it():

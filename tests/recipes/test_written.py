@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from limbeck.core.errors import DataError, MismatchError
-from limbeck.data.parallel import Parallel
+from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.recipes.fit import patient
 from limbeck.recipes.ground import writing_fingerprint
 from limbeck.recipes.prepare import Model

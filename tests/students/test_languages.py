@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from limbeck.core.errors import ModelError
-from limbeck.data.sequences import encode_sequences
+from limbeck.data.seq2seq.sequences import encode_sequences
 from limbeck.students.languages import languages_said
 from limbeck.students.load import load
 from limbeck.students.seq2seq import decoder_start

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from limbeck.core.forward import forward
-from limbeck.data.encode import to_batch
-from limbeck.data.place_corpus import load_places
-from limbeck.data.settings import DataSettings
-from limbeck.data.window_settings import WindowSettings
+from limbeck.data.batches import to_batch
+from limbeck.data.settings import DataSettings, WindowSettings
+from limbeck.data.span.corpus import encode_questions, read_questions
+from limbeck.data.token.corpus import encode_sentences, read_sentences
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.loss import loss
 from limbeck.recipes.place_exam import PlaceExam
@@ -26,8 +26,13 @@ def trained(kind, folder, batch_size, accumulate):
     for row in rows[:5]:
         row["tags" if kind == "tag" else "answers"] = None
     splits = {"train": rows, "dev": rows, "test": rows}
-    known = TAGS if kind == "tag" else ()
-    corpus = load_places(DataSettings(), WindowSettings(), kind, make_tokenizer(), splits, known_labels=known)
+    settings = DataSettings()
+    if kind == "tag":
+        rows = read_sentences(settings, WindowSettings(), splits, TAGS)
+        corpus = encode_sentences(rows, make_tokenizer(), settings, WindowSettings())
+    else:
+        rows = read_questions(settings, WindowSettings(), splits)
+        corpus = encode_questions(rows, make_tokenizer(), settings, WindowSettings())
     exam = PlaceExam(corpus, make_tokenizer(), WindowSettings())
     how = {"batch_size": batch_size, "accumulate": accumulate, "epochs": 1.0, "warmup": 0.0, "evals_per_epoch": 1}
     model = make(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)

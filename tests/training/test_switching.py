@@ -8,7 +8,9 @@ from transformers import TrainerCallback
 from limbeck.core.objective import requests
 from limbeck.core.task import TaskInfo
 from limbeck.core.want import Request, Want
-from limbeck.data.sequences import SequenceCollator, encode_sequences, sequence_batches
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
+from limbeck.data.seq2seq.sequences import encode_sequences
 from limbeck.recipes.multilingual import smoothed_words_and_teacher
 from limbeck.students.sizes import shape_of
 from limbeck.teachers.keep import keep
@@ -44,7 +46,7 @@ def rows():
 def kept(rows, tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("store"), About(k=8, vocabulary=TASK.vocab_size), write=True)
     present = LiveTeacher(make_marian(seed=4), Request(Want.LOGITS | Want.TOP), TASK.vocab_size)
-    keep(store, present, sequence_batches(rows, SequenceCollator(TOKENIZER.pad_token_id, TASK), 16), lambda done: None)
+    keep(store, present, batches(rows, Collator(TOKENIZER.pad_token_id, TASK), 16), lambda done: None)
     return StoreTeacher(store)
 
 
@@ -85,7 +87,7 @@ def trainer(folder, rows, switch, last=0):
         schedule=Schedule(epochs=5, evals_per_epoch=1, batch_size=12, learning_rate=1e-3, patience=0),
         train=rows,
         dev=rows,
-        collate=SequenceCollator(TOKENIZER.pad_token_id, TASK),
+        collate=Collator(TOKENIZER.pad_token_id, TASK),
         folder=folder,
         seed=2,
         ask=requests(objective, shape_of(model), shape_of(model))[0],

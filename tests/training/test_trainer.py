@@ -6,9 +6,11 @@ from transformers import TrainerCallback, set_seed
 
 from limbeck.core.errors import KnobError
 from limbeck.core.teacher import NoTeacher
-from limbeck.data.corpus import load
-from limbeck.data.encode import Collator, batches, encode
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
 from limbeck.data.settings import DataSettings
+from limbeck.data.text.encode import encode
+from limbeck.data.text.examples import read_texts
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.recipes.cell import scorer
 from limbeck.teachers.live import LiveTeacher
@@ -23,7 +25,7 @@ def corpus():
     rows = make_rows(200)
     for row in rows[::9]:
         row["label"] = ""
-    return load(DataSettings(), rows)
+    return read_texts(DataSettings(), rows)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def distiller(folder, corpus, teacher, *, callbacks=(), seed=3, objective=None, 
         schedule=Schedule(**{"epochs": 3, "batch_size": 16, "learning_rate": 1e-3} | schedule),
         train=encode(corpus.train, tokenizer, 32),
         dev=encode(corpus.dev, tokenizer, 32),
-        collate=Collator(tokenizer, corpus.task),
+        collate=Collator.of(tokenizer, corpus.task),
         folder=folder,
         seed=seed,
         score=scorer(corpus.task),
@@ -115,7 +117,7 @@ def test_live_and_cached_teachers_give_the_same_losses(tmp_path, corpus, teacher
     cache = LogitsCache(tmp_path / "cache", {})
     tokenizer = make_tokenizer()
     for split in (corpus.train, corpus.dev):
-        cache.fill(teacher, batches(encode(split, tokenizer, 32), Collator(tokenizer, corpus.task), 32))
+        cache.fill(teacher, batches(encode(split, tokenizer, 32), Collator.of(tokenizer, corpus.task), 32))
     live, cached = (
         distiller(tmp_path / name, corpus, asked) for name, asked in (("live", teacher), ("cached", cache.teacher()))
     )

@@ -27,7 +27,7 @@ def demo(
     from limbeck.cli.display import watching
     from limbeck.cli.distill import command_line
     from limbeck.cli.show import show_result
-    from limbeck.data.demo import demo_model, demo_rows
+    from limbeck.data.sources.demo import demo_model, demo_rows
     from limbeck.jobs.distill import distill
     from limbeck.jobs.train import train
 

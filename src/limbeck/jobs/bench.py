@@ -10,11 +10,12 @@ from limbeck.core.errors import DataError
 from limbeck.core.progress import ProgressItem, Silent, Watcher
 from limbeck.core.record import Arm, DataCard, Record
 from limbeck.core.task import Kind, TaskInfo
-from limbeck.data.pair_sources import load_sources
-from limbeck.data.parallel_settings import ParallelSettings
-from limbeck.data.place_single import load_place_texts
-from limbeck.data.single import load_texts
-from limbeck.data.window_settings import WindowSettings
+from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.settings import WindowSettings
+from limbeck.data.sources.parallel import timing_sources
+from limbeck.data.span.corpus import timing_questions
+from limbeck.data.text.examples import timing_texts
+from limbeck.data.token.corpus import timing_sentences
 from limbeck.engines.ctranslate2 import read_facts
 from limbeck.jobs.bench_settings import BenchRun
 from limbeck.jobs.record import describe, measured_arm, measured_record
@@ -70,15 +71,16 @@ def _texts(run: BenchRun, kind: Kind) -> list[tuple[str, str]]:
     """Of the file, or our own. A token or span model may be timed on any text, unless its task is named."""
     data = run.data
     if data.train and kind == "translate":
-        return load_sources(data, run.table(ParallelSettings))
+        return timing_sources(data, run.table(ParallelSettings))
     if not data.train or kind not in ("tag", "answer"):
-        return load_texts(data)
+        return timing_texts(data)
     try:
-        return load_place_texts(data, run.table(WindowSettings), kind)
+        read = timing_sentences if kind == "tag" else timing_questions
+        return read(data, run.table(WindowSettings))
     except DataError:
         if data.task == "auto":
             with suppress(DataError):
-                return load_texts(data)
+                return timing_texts(data)
         raise
 
 

@@ -11,9 +11,9 @@ import torch
 
 from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.progress import ProgressItem, Silent, Watcher
-from limbeck.data.encode import to_batch
-from limbeck.data.language import MaskSettings
-from limbeck.data.tokens import Tokens, asked_counts, uids_of
+from limbeck.data.batches import to_batch
+from limbeck.data.language.examples import Tokens
+from limbeck.data.language.settings import MaskSettings
 from limbeck.jobs.settings import CacheRun
 from limbeck.jobs.teaching import COLLECTING, fill_cache, manifest
 from limbeck.tasks.base import EncodedData, Model, Setup
@@ -85,9 +85,7 @@ def _estimate(store: TopKCache, setup: Setup, batch_size: int) -> Estimate:
     train: Any = data.train("")
     assert isinstance(train, Tokens)
     assert setup.teacher is not None
-    left = sum(
-        int(asked_counts(train, round)[store.lacks(uids_of(train, round))].sum()) for round in range(train.rounds or 1)
-    )
+    left = int(train.predicted_counts[store.lacks(train.uids)].sum())
     if not left:
         return Estimate(0, 0.0, 0, 0)
     teacher = LiveTeacher(setup.teacher.network, vocabulary=data.info.vocab_size)

@@ -9,8 +9,11 @@ from limbeck.core.errors import KnobError
 from limbeck.core.knob import TABLES, knob
 from limbeck.core.objective import Objective
 from limbeck.core.task import Kind, TaskInfo
-from limbeck.data import augment, direction_settings, language, parallel_settings, window_settings
 from limbeck.data.knobs import TaskKnobs
+from limbeck.data.language import settings as language
+from limbeck.data.seq2seq import direction_settings
+from limbeck.data.seq2seq import settings as parallel
+from limbeck.data.text import settings as text
 from limbeck.jobs.runfile import overlay
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
@@ -27,20 +30,7 @@ AUTO: dict[Kind, str] = {
     **dict.fromkeys(("mask-fill", "generate"), "truncated"),
     "translate": "seq-kd",
 }
-_REGISTER = (
-    augment,
-    direction_settings,
-    language,
-    parallel_settings,
-    window_settings,
-    seq2seq_config,
-)  # tables of tasks
-
-
-class MeasuredKnobs(TaskKnobs):
-    """Of every verb that measures models."""
-
-    measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
+_REGISTER = (direction_settings, language, parallel, text, seq2seq_config)
 
 
 class Job(MeasuredKnobs):

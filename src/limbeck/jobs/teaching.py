@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from limbeck.core.progress import Watcher
 from limbeck.core.tap import install
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import ATTENTION_PARTS, NOTHING, Request, Want
-from limbeck.data.encode import batches
+from limbeck.data.batches import batches
 from limbeck.data.rows import Dataset
 from limbeck.jobs.plan import ArmPlan, Training
 from limbeck.jobs.settings import Run
@@ -378,7 +378,7 @@ def _fill_tokens(
 
 
 def fill_cache(store: TopKCache, setup: Setup, rows: Any, data: Any, batch_size: int, watcher: Watcher) -> None:
-    uids = rows.all_uids()
+    uids = rows.uids
     lacking = np.flatnonzero(store.lacks(uids))
     if len(lacking) and setup.teacher is None:
         raise MismatchError(
@@ -391,16 +391,21 @@ def fill_cache(store: TopKCache, setup: Setup, rows: Any, data: Any, batch_size:
     once = lacking[np.sort(np.unique(uids[lacking], return_index=True)[1])]  # of rows that are the same example, one
     done = len(uids) - len(lacking)
 
+    def on_rows(before: int, count: int) -> None:
+        share = (before + count) / max(len(uids), 1)
+        watcher.at(COLLECTING, TESTED + (1 - TESTED) * share, "distributions of the training tokens")
+
+    collate = Collate(replace(setup, data=data))
     for model, owned in setup.task.row_teachers(setup, rows):
         mine = once[np.isin(once % len(rows), owned)]
         teacher = LiveTeacher(model.network, TOKENS, data.info.vocab_size)
 
-        def on_rows(count: int, before: int = done) -> None:
-            share = (before + count) / max(len(uids), 1)
-            watcher.at(COLLECTING, TESTED + (1 - TESTED) * share, "distributions of the training tokens")
-
-        store.fill(teacher, batches(rows, Collate(replace(setup, data=data)), batch_size, mine), on_rows)
-        done += len(mine)
+        for number in np.unique(mine // len(rows)):  # one round of masks after another
+            some = mine[mine // len(rows) == number]
+            store.fill(
+                teacher, batches(rows, Collate(replace(setup, data=data)), batch_size, some), partial(on_rows, done)
+            )
+            done += len(some)
     if len(lacking):
         store.close()
 

@@ -25,7 +25,7 @@ from limbeck.core.record import CurvePoint, Disagreement, SeedResult
 from limbeck.core.tap import install, uninstall
 from limbeck.core.trace import Batch
 from limbeck.core.want import ATTENTION_PARTS
-from limbeck.data.encode import to_batch
+from limbeck.data.batches import to_batch
 from limbeck.jobs.plan import PlannedStep, Training, Trial
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot
 from limbeck.students.load import name_outputs

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from limbeck.core.record import ClassScore
-from limbeck.data.tags import OUTSIDE, is_plain, split_tag
+from limbeck.data.token.sentences import OUTSIDE, is_plain, split_tag
 from limbeck.measure.answers import Array
 from limbeck.measure.metrics import Metric, ratio
 

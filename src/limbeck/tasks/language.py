@@ -20,11 +20,13 @@ from limbeck.core.progress import Watcher
 from limbeck.core.task import LANGUAGE_KINDS, Kind, TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import Want
-from limbeck.data.blocks import Blocks
-from limbeck.data.language import BlockSettings, MaskSettings
-from limbeck.data.language_corpus import LanguageCorpus, load_language
-from limbeck.data.masking import Masker, count_tokens
-from limbeck.data.tokens import MaskedTokens, NextTokens, TokenCollator, Tokens, token_batches
+from limbeck.data.batches import batches
+from limbeck.data.language.blocks import Blocks
+from limbeck.data.language.corpus import LanguageCorpus, load_language
+from limbeck.data.language.examples import MaskedTokens, NextTokens, Tokens
+from limbeck.data.language.masking import Masker, count_tokens
+from limbeck.data.language.settings import BlockSettings, MaskSettings
+from limbeck.data.padding import Collator
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import Tally, tally
 from limbeck.objectives.language import LanguageModeling
@@ -62,7 +64,7 @@ class LanguageEvaluator(Evaluator):
 
     info: TaskInfo
     splits: Mapping[str, Tokens]
-    collator: TokenCollator
+    collator: Collator
     examples: int = 0
     teacher: Teacher = field(default_factory=NoTeacher)
 
@@ -89,8 +91,8 @@ class LanguageEvaluator(Evaluator):
         return Evaluation(found.uids, found.sums, self._scores(found), fidelity=found.fidelity)
 
     def _statistics(self, model: PreTrainedModel, split: str, teacher: Teacher) -> Tally:
-        batches = token_batches(self.splits[split], self.collator, BATCH)
-        return tally(model, batches, self.info.vocab_size, teacher)
+        rows = batches(self.splits[split], self.collator, BATCH)
+        return tally(model, rows, self.info.vocab_size, teacher)
 
     def _scores(self, found: Tally) -> dict[str, float]:
         rows = np.ones(len(found.sums), dtype=bool)
@@ -152,7 +154,6 @@ class LanguageTask(Task):
         """The blocks as examples. Dev and test have one fixed mask, so that measurements compare."""
         info = self.info.but(vocab_size=vocab_size)
         mask = self.knobs.table(MaskSettings).settled()
-        pad = processor.pad_token_id if processor.pad_token_id is not None else processor.eos_token_id
         splits: dict[str, Tokens]
         if info.kind == "generate":
             splits = {name: NextTokens(getattr(corpus, name)) for name in SPLITS}
@@ -162,7 +163,7 @@ class LanguageTask(Task):
             rounds, ask = {"train": mask.rounds, "dev": 1, "test": 1}, mask.ask
             splits = {name: MaskedTokens(getattr(corpus, name), masker, ask, rounds[name]) for name in SPLITS}
         train = splits["train"]
-        evaluator = LanguageEvaluator(info, splits, TokenCollator(pad or 0, info), self.knobs.measure.examples)
+        evaluator = LanguageEvaluator(info, splits, Collator.of(processor, info), self.knobs.measure.examples)
         prints = {"data": text_fingerprint(corpus), "mask": mask_fingerprint(info.kind, mask)}
         return EncodedData(
             info=info,
@@ -237,11 +238,8 @@ class LanguageTask(Task):
         return data.info, [data.evaluator.with_teacher(beside).test(model.network), theirs]
 
     def _corpus(self, splits: RunningText, processor: Any, watcher: Watcher) -> LanguageCorpus:
-        settings = self.knobs.data
-        if splits.only_test:  # nothing is cut off: the same text stands for all three splits, and one is measured on
-            settings = settings.but(dev=settings.dev or settings.train, test=settings.test or settings.train)
-        blocks = self.knobs.table(BlockSettings)
-        return load_language(settings, blocks, self.info.kind, processor, splits.data, watcher)  # type: ignore[arg-type]
+        blocks, kind = self.knobs.table(BlockSettings), self.info.kind
+        return load_language(self.knobs.data, blocks, kind, processor, splits.data, watcher, splits.only_test)  # type: ignore[arg-type]
 
 
 def _cached_rounds(folder: str) -> int:

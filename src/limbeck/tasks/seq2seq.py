@@ -23,13 +23,15 @@ from limbeck.core.record import Record
 from limbeck.core.task import SEQ2SEQ_KINDS, Kind, TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import Want
-from limbeck.data.direction_settings import DirectionSettings, check_directions, prefix_of, tag_of
-from limbeck.data.directions import concatenate
-from limbeck.data.parallel import Parallel, ParallelCorpus, read_parallel, read_tested
-from limbeck.data.parallel_settings import ParallelSettings
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
 from limbeck.data.rows import Dataset
-from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
-from limbeck.data.subwords import train_subwords
+from limbeck.data.seq2seq.direction_settings import DirectionSettings, check_directions, prefix_of, tag_of
+from limbeck.data.seq2seq.directions import concatenate
+from limbeck.data.seq2seq.pairs import Parallel, ParallelCorpus, read_parallel
+from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
+from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.engines.base import Engine, Hypothesis, check_beam
 from limbeck.engines.command import Command
 from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
@@ -99,8 +101,8 @@ class Seq2SeqEvaluator(Evaluator):
         return len(self.test_texts)
 
     @property
-    def collator(self) -> SequenceCollator:
-        return SequenceCollator(self.processor.pad_token_id, self.info)
+    def collator(self) -> Collator:
+        return Collator.of(self.processor, self.info)
 
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
         return self.collator(rows)
@@ -163,7 +165,7 @@ class Seq2SeqEvaluator(Evaluator):
 
     def _nats(self, model: PreTrainedModel, rows: Sequences) -> tuple[np.ndarray, np.ndarray]:
         """Of each sentence: −log probability of its tokens, and how many they are."""
-        found = tally(model, sequence_batches(rows, self.collator, BATCH), self.info.vocab_size)
+        found = tally(model, batches(rows, self.collator, BATCH), self.info.vocab_size)
         of_uid = dict(zip(found.uids.tolist(), found.sums, strict=True))
         sums = np.stack([of_uid[uid] for uid in rows.uids.tolist()])
         return sums[:, 0], sums[:, 2]
@@ -250,8 +252,7 @@ class Translation(Task):
         sacrebleu_metrics()  # or refuses, before anything is translated
         parallel = self.knobs.table(ParallelSettings)
         tagged = parallel.but(prefix=(prefix_of(parallel.tag) if parallel.tag else "") + parallel.prefix)
-        read = read_tested if only_test else read_parallel
-        return read(self.knobs.data, tagged, data, watcher)
+        return read_parallel(self.knobs.data, tagged, data, watcher, only_test)
 
     def settled(self, splits: ParallelCorpus) -> Self:
         return self
@@ -284,7 +285,7 @@ class Translation(Task):
             card=splits.card,
             fingerprints={"data": pairs_fingerprint(splits)},
             size=len(splits.train),
-            has_gold=bool(splits.train.targeted.any()),
+            has_gold=bool(splits.train.has_target.any()),
         )
 
     def same_encoding(self, setup: Setup, student: Model) -> bool:
@@ -293,7 +294,7 @@ class Translation(Task):
         return decoder_start(student.network) == evaluator.start
 
     def encode_for_training(self, splits: ParallelCorpus, model: Model, watcher: Watcher) -> EncodedData:
-        if not splits.train.targeted.any():
+        if not splits.train.has_target.any():
             raise DataError(f"{splits.card.source} has no targets to learn from", "give texts with their translations")
         data = self.encode(splits, model, watcher)
         evaluator = data.evaluator
@@ -391,7 +392,7 @@ class Translation(Task):
 
     def _texts_for_vocabulary(self, engine: Engine, corpus: ParallelCorpus, watcher: Watcher) -> list[str]:
         """What an engine writes where people gave no targets: else its language would have no letters."""
-        if corpus.train.targeted.all():
+        if corpus.train.has_target.all():
             return []
         place = Path(self.knobs.teacher_cache.cache or Path(self.knobs.out) / "teacher-cache") / "translations"
         texts, _ = self._translated(engine, None, {}, corpus, 1, place, watcher)
@@ -454,7 +455,7 @@ class Translation(Task):
     def check(self, run: Any, setup: Setup, student: Model, objectives: Sequence[Objective], needed: Want) -> None:
         super().check(run, setup, student, objectives, needed)
         assert isinstance(setup, Seq2SeqSetup)
-        teacher, targeted = setup.teacher, bool(setup.splits.train.targeted.any())
+        teacher, targeted = setup.teacher, bool(setup.splits.train.has_target.any())
         targets = {run.table(TranslateSettings).targets, *(stage.targets for stage in run.stages.values())} - {""}
         check_switch(run, objectives, needed, targets, setup.several)
         if targets & {GOLD, "closest"} and not targeted:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from limbeck.core.progress import Watcher
 from limbeck.core.record import Fidelity
 from limbeck.core.task import Kind
-from limbeck.data.answers import Question
-from limbeck.data.places import Window
+from limbeck.data.settings import WindowSettings
+from limbeck.data.span.corpus import encode_questions, read_questions
+from limbeck.data.span.questions import Question
+from limbeck.data.windows import Window, WindowCorpus, WindowRows
 from limbeck.measure.spans import Span, answer_quality, best_spans, chosen, each_answer
-from limbeck.tasks.base import Evaluation, task
+from limbeck.tasks.base import Evaluation, Model, task
 from limbeck.tasks.windows import Logits, WindowEvaluator, WindowTask
 
 
@@ -21,7 +24,7 @@ class SpanEvaluator(WindowEvaluator):
     def predictions(self, split: str, logits: Logits) -> list[str]:
         questions = [item for item in self.corpus.items(split) if isinstance(item, Question)]
         spans: list[list[tuple[Span, Window]]] = [[] for _ in questions]
-        nullable, longest = self.corpus.places.nullable, self.settings.longest_answer
+        nullable, longest = self.corpus.rows.nullable, self.settings.longest_answer
         for windows, batch, rows in logits:
             best = best_spans(rows[0::2], rows[1::2], batch.predicted.numpy(), longest, nullable)
             for window, span in zip(windows, best, strict=True):
@@ -39,7 +42,7 @@ class SpanEvaluator(WindowEvaluator):
         gold = [item.gold for item in self.corpus.items(split)]
         known = np.array([item.has_label for item in self.corpus.items(split)], dtype=bool)
         sums = np.stack(each_answer(predictions, gold), axis=1)[known]
-        names, rows = self.corpus.splits[split].names[known], known[known]
+        names, rows = self.corpus.splits[split].row_uids[known], known[known]
         return Evaluation(names, sums, answer_quality(sums), (), fidelity, rows, rows)
 
 
@@ -51,3 +54,11 @@ class QuestionAnswering(WindowTask):
     kinds: ClassVar[tuple[Kind, ...]] = ("answer",)
     recipes: ClassVar[Mapping[str, str]] = {"answer": "hinton"}
     evaluator: ClassVar[type[WindowEvaluator]] = SpanEvaluator
+
+    def read(
+        self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False
+    ) -> WindowRows[Question]:
+        return read_questions(self.knobs.data, self.knobs.table(WindowSettings), data, only_test)
+
+    def cut(self, splits: WindowRows[Question], processor: Any, watcher: Watcher) -> WindowCorpus:
+        return encode_questions(splits, processor, self.knobs.data, self.knobs.table(WindowSettings), watcher)

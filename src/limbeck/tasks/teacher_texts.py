@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from limbeck.core.errors import DataError
-from limbeck.data.filter_pairs import sound
-from limbeck.data.parallel import Parallel
+from limbeck.data.seq2seq.filters import filter_pairs
+from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.engines.base import Engine, Hypothesis
 from limbeck.measure.closest import choose
 from limbeck.tasks.base import Model
@@ -34,7 +34,7 @@ class TeacherTexts:
 
     def targets(self, kind: str) -> Learnt:
         """Of the beam, or of the n best those closest to the given targets."""
-        rows = list(range(len(self.train))) if kind == "beam" else np.flatnonzero(self.train.targeted).tolist()
+        rows = list(range(len(self.train))) if kind == "beam" else np.flatnonzero(self.train.has_target).tolist()
         several = [self._of(row) for row in rows]
         picked = [0] * len(rows)
         if kind == "closest":
@@ -54,7 +54,7 @@ class TeacherTexts:
 
 def gold_targets(train: Parallel) -> Learnt:
     """What people wrote."""
-    rows = np.flatnonzero(train.targeted).tolist()
+    rows = np.flatnonzero(train.has_target).tolist()
     left = len(train) - len(rows)
     note = f"{left:,} rows have no target: learning from given targets does without them." if left else ""
     return rows, [train.targets[row] for row in rows], note
@@ -64,7 +64,7 @@ def _filtered(
     sources: Sequence[str], rows: list[int], written: list[Hypothesis], kind: str, settings: TranslateSettings
 ) -> Learnt:
     texts, cut = [one.text for one in written], [one.cut and not settings.cut for one in written]
-    keeps, dropped = sound(sources, texts, settings.ratio, settings.copies, cut=cut)
+    keeps, dropped = filter_pairs(sources, texts, settings.ratio, settings.copies, cut=cut)
     reasons = ", ".join(f"{count:,} ({reason})" for reason, count in dropped.items() if count)
     if keeps.mean() < FEWEST:
         few = [place for place in np.flatnonzero(~keeps).tolist() if texts[place].strip()][:2]

@@ -21,12 +21,14 @@ from limbeck.core.progress import Watcher
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import PER_TEXT, Want
-from limbeck.data.augment import AugmentSettings, augment, unlabelled
-from limbeck.data.corpus import Corpus, Examples, joined, load, relabel
-from limbeck.data.encode import Collator, Encoded, batches, encode
-from limbeck.data.match import is_generic, places_among
+from limbeck.data.augment import augment, unlabelled
+from limbeck.data.batches import batches
+from limbeck.data.match import is_generic, permutation
+from limbeck.data.padding import Collator
 from limbeck.data.settings import DataSettings
-from limbeck.data.single import load_single
+from limbeck.data.text.encode import Encoded, encode
+from limbeck.data.text.examples import Corpus, Examples, concatenate, read_texts, relabel
+from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.tinybert import MaskedWords, words_from
 from limbeck.measure.fidelity import disagreements, fidelity
 from limbeck.measure.predict import collect, predict
@@ -69,7 +71,7 @@ class TextEvaluator(Evaluator):
         return len(self.splits["test"])
 
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-        return Collator(self.processor, self.info)(rows)
+        return Collator.of(self.processor, self.info)(rows)
 
     def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> TextEvaluator:
         """Where dev has no labels, the teacher's answers stand for them."""
@@ -120,7 +122,9 @@ class TextEvaluator(Evaluator):
     def _logits(
         self, model: PreTrainedModel, split: Encoded, on_batch: Callable[[int], None] | None = None
     ) -> np.ndarray:
-        return predict(model, batches(split, Collator(self.processor, self.info), BATCH), split.uids, on_batch=on_batch)
+        return predict(
+            model, batches(split, Collator.of(self.processor, self.info), BATCH), split.uids, on_batch=on_batch
+        )
 
     @cached_property
     def _teacher_test(self) -> np.ndarray:
@@ -128,7 +132,7 @@ class TextEvaluator(Evaluator):
 
     def _teacher_logits(self, name: str) -> np.ndarray:
         split = self.splits[name]
-        asked = batches(split, Collator(self.processor, self.info), BATCH)
+        asked = batches(split, Collator.of(self.processor, self.info), BATCH)
         return collect(lambda batch: self.teacher.answer(batch).logits, asked, split.uids, self.info.outputs)
 
 
@@ -146,14 +150,16 @@ class TextClassification(Task):
 
     def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> Corpus:
         settings: DataSettings = self.knobs.data
-        if only_test:
-            assert model is not None
-            return load_single(settings, model.labels, kind_of(model.network), data, watcher)
         if model is None:
-            return load(settings, data, watcher)
+            return read_texts(settings, data, watcher)
         kind = kind_of(model.network)  # a teacher that states its problem type settles what labels mean
         known = settings.but(task=kind) if kind and settings.task == "auto" else settings
-        corpus = load(known, data, watcher, known=model.labels)
+        if only_test:
+            corpus = read_texts(known, data, watcher, only_test=True)
+            if corpus.task.kind == "regress":
+                return corpus
+            return relabel(corpus, model.labels, whose="the model", ordered=bool(settings.classes))
+        corpus = read_texts(known, data, watcher, known=model.labels)
         return _in_order_of(corpus, model, ordered=bool(settings.classes))
 
     def encode(self, splits: Corpus, model: Model, watcher: Watcher, teacher: Model | None = None) -> EncodedData:
@@ -211,7 +217,7 @@ class TextClassification(Task):
         if settings.kind == "none":
             return data
         made = self._made_up(settings, setup, Path(run.out), watcher)
-        train = joined(setup.splits.train, made)
+        train = concatenate(setup.splits.train, made)
         rows = encode(train, data.processor, self.max_length)
         mine = [encode(train, setup.data.processor, self.max_length), *setup.data.for_teacher[1:]]
         truncated = data.card.truncated + rows.truncated - data.rows[ALL].truncated  # type: ignore[attr-defined]
@@ -340,7 +346,7 @@ def _order_of(teacher: Model, model: Model, info: TaskInfo, settings: DataSettin
             named += [settings.classes.split(","), [str(place) for place in range(len(teacher.labels))]]
         for names in (model.labels, info.labels):  # the data may name the outputs of a model that does not
             for labels in named:
-                if found := places_among(names, labels):
+                if found := permutation(names, labels):
                     return found
     told = [f"{', '.join(one.labels[:6])} ({kind_of(one.network) or info.kind})" for one in (model, teacher)]
     same = "; if they are the same, list them in the teacher's order with --data.classes" if generic else ""

@@ -22,10 +22,10 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
 from limbeck.core.want import Want
-from limbeck.data.place_corpus import PlaceCorpus, Places, encode_places, read_places, tell_places
-from limbeck.data.place_single import read_single_places
-from limbeck.data.places import PlaceCollator, PlaceRows, Window, place_batches
-from limbeck.data.window_settings import WindowSettings
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
+from limbeck.data.settings import WindowSettings
+from limbeck.data.windows import Window, WindowCorpus, WindowRows, Windows
 from limbeck.measure.predict import at_rest
 from limbeck.students.load import load
 from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluated, Evaluation, Evaluator, Model, Setup, Task, same_tokens
@@ -41,7 +41,7 @@ Logits = Iterator[tuple[list[Window], Batch, np.ndarray]]  # of each batch: its 
 class WindowEvaluator(Evaluator):
     """Every window of a split once; the sentences or questions they are of are scored."""
 
-    corpus: PlaceCorpus
+    corpus: WindowCorpus
     processor: Any
     settings: WindowSettings
     examples: int = 0
@@ -52,7 +52,7 @@ class WindowEvaluator(Evaluator):
         return self.corpus.task
 
     @property
-    def dev(self) -> PlaceRows:
+    def dev(self) -> Windows:
         return self.corpus.dev
 
     @property
@@ -60,8 +60,8 @@ class WindowEvaluator(Evaluator):
         return len(self.corpus.test)
 
     @property
-    def collator(self) -> PlaceCollator:
-        return PlaceCollator(self.processor, self.info)
+    def collator(self) -> Collator:
+        return Collator.of(self.processor, self.info)
 
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
         return self.collator(rows)
@@ -72,7 +72,7 @@ class WindowEvaluator(Evaluator):
         if any(item.has_label for item in self.corpus.items("dev")) or not len(self.dev):
             return found
         predicted = found.predictions("dev", found._logits("dev", found._teacher_logits, NoTeacher(), FidelityMeter()))
-        return replace(found, corpus=self.corpus.answered("dev", predicted))
+        return replace(found, corpus=self.corpus.with_gold("dev", predicted))
 
     def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
         meter = FidelityMeter()
@@ -100,10 +100,11 @@ class WindowEvaluator(Evaluator):
         return self.teacher.answer(batch).logits.float().cpu()
 
     def _logits(self, split: str, predict: Predict, teacher: Teacher, meter: FidelityMeter) -> Logits:
-        for windows, batch in place_batches(self.corpus.splits[split], self.collator, BATCH):
+        rows = self.corpus.splits[split]
+        for batch in batches(rows, self.collator, BATCH):
             logits = predict(batch)
             meter.add(logits, teacher.answer(batch).logits.float().cpu(), batch)
-            yield windows, batch, logits.numpy()
+            yield rows.find(batch.uids.tolist()), batch, logits.numpy()
 
 
 @dataclass(frozen=True)
@@ -116,15 +117,15 @@ class WindowTask(Task):
         how: dict[str, Any] = {"new_head": new_head, "trust_remote_code": self.knobs.trust_remote_code}
         return Model(*load(source, self.info.kind, self.info if new_head else None, **how), source=source)
 
-    def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> Places:
-        known = model.labels if model and self.info.kind == "tag" else ()
-        read = read_single_places if only_test else read_places
-        return read(self.knobs.data, self.knobs.table(WindowSettings), self.info.kind, data, known)  # type: ignore[arg-type]
+    @abstractmethod
+    def cut(self, splits: WindowRows[Any], processor: Any, watcher: Watcher) -> WindowCorpus:
+        """The rows as windows of a tokenizer's tokens."""
 
-    def encode(self, splits: Places, model: Model, watcher: Watcher, teacher: Model | None = None) -> EncodedData:
+    def encode(
+        self, splits: WindowRows[Any], model: Model, watcher: Watcher, teacher: Model | None = None
+    ) -> EncodedData:
         settings = self.knobs.table(WindowSettings)
-        corpus = encode_places(splits, model.processor, self.knobs.data, settings)
-        tell_places(watcher, corpus)
+        corpus = self.cut(splits, model.processor, watcher)
         gold = {GOLD: corpus.train} if corpus.train.has_label.any() else {}
         salt = f"{self.max_length} {settings.stride} {settings.longest_question}"
         # Of several gold answers a row holds one, so they are named here too.
@@ -152,7 +153,9 @@ class WindowTask(Task):
             check_outputs(student, setup.teacher)
             check_alike(student, setup.teacher)
 
-    def evaluate(self, model: Model, splits: Places, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
+    def evaluate(
+        self, model: Model, splits: WindowRows[Any], watcher: Watcher, teacher: Model | None = None
+    ) -> Evaluated:
         evaluator = self.encode(splits, model, watcher).evaluator
         if teacher is None:
             return splits.task, [evaluator.test(model.network)]

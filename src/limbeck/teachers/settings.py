@@ -13,7 +13,8 @@ class TeacherCacheSettings(Settings):
     live: bool = knob(False, "run the teacher at every step instead of caching its outputs; slower, same losses")
     cache: str = knob(
         "",
-        "folder of the teacher's outputs, shared between runs; for language models `limbeck cache` makes one (default: in --out)",
+        "folder of the teacher's outputs, shared between runs (default: in --out); `limbeck cache` makes one of a "
+        "language model",
         short="--cache",
     )
     batch_size: int = knob(64, "texts per forward pass of the teacher", at_least=1, free=True)

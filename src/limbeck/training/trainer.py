@@ -38,8 +38,7 @@ from limbeck.core.record import CurvePoint
 from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import ONLY_LOGITS, Request
-from limbeck.data.bucket import Buckets
-from limbeck.data.encode import to_batch
+from limbeck.data.batches import Buckets, to_batch
 from limbeck.data.rows import Dataset
 from limbeck.objectives.loss import loss
 from limbeck.students.reading import quiet
