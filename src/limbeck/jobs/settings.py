@@ -30,7 +30,13 @@ AUTO: dict[Kind, str] = {
     **dict.fromkeys(("mask-fill", "generate"), "truncated"),
     "translate": "seq-kd",
 }
-_REGISTER = (direction_settings, language, parallel, text, seq2seq_config)
+_REGISTER = (direction_settings, language, parallel, text, seq2seq_config)  # the tables of tasks
+
+
+class MeasuredKnobs(TaskKnobs):
+    """Of every verb that measures models."""
+
+    measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
 
 
 class Job(MeasuredKnobs):

@@ -402,9 +402,7 @@ def fill_cache(store: TopKCache, setup: Setup, rows: Any, data: Any, batch_size:
 
         for number in np.unique(mine // len(rows)):  # one round of masks after another
             some = mine[mine // len(rows) == number]
-            store.fill(
-                teacher, batches(rows, Collate(replace(setup, data=data)), batch_size, some), partial(on_rows, done)
-            )
+            store.fill(teacher, batches(rows, collate, batch_size, some), partial(on_rows, done))
             done += len(some)
     if len(lacking):
         store.close()
