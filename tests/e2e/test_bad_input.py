@@ -253,7 +253,7 @@ def test_a_full_disk_while_caching(small_disk, taught, reviews):
     job = ("distill", "--teacher", taught, "--data", reviews, "--out", out, *QUICK, "--no-baseline")
     said = limbeck(*job)
     assert said.code == 2, said
-    assert re.search(rf"the teacher's answers need 0\.\d\d MB, but {out / 'teacher-answers'} has 0\.0\d MB", said.err)
+    assert re.search(rf"the teacher's answers need 0\.\d\d MB, but {out / 'teacher-cache'} has 0\.0\d MB", said.err)
     assert "→ free some space, then run the same command with --resume" in said.err
     assert "Traceback" not in said.err
     left = [path for path in out.rglob("*") if path.is_file()]

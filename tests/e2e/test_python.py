@@ -140,7 +140,7 @@ def test_objectives_add_up(taught, reviews):
 
 
 def test_one_cache_serves_several_runs(taught, reviews, tmp_path):
-    shared = {"teach": {"cache": str(tmp_path / "answers")}, "baseline": False, **FAST}
+    shared = {"teacher_cache": {"cache": str(tmp_path / "answers")}, "baseline": False, **FAST}
     first = limbeck.distill(taught, reviews, Shrink(layers=1), **shared)
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "answers").iterdir()}
     second = limbeck.distill(taught, reviews, Shrink(layers=1), **shared)

@@ -50,11 +50,11 @@ def test_a_cache_is_announced_made_and_shown(kept, masked, corpus):
     out, said = kept
     store = open_store(out)
     announced = re.search(
-        r"([\d,]+) tokens to ask about: about .* and ([\d.]+) MB \((\d+) bytes per token; .* free\)", said.err
+        r"([\d,]+) tokens to cache: about .* and ([\d.]+) MB \((\d+) bytes per token; .* free\)", said.err
     )
     assert int(announced[1].replace(",", "")) == store.tokens, "the estimate is honest"
     assert int(announced[3]) == pytest.approx(store.bytes_on_disk / store.tokens, rel=0.5)
-    assert said.err.index("tokens to ask about") < said.err.index("100%")
+    assert said.err.index("tokens to cache") < said.err.index("100%")
     shown = limbeck("cache", "--info", out)
     assert shown.code == 0
     assert shown.out.strip() in said.out
@@ -72,7 +72,7 @@ def test_a_complete_cache_asks_nothing(kept, ask):
     before = {path.name: path.read_bytes() for path in out.glob("shard-*")}
     said = limbeck(*ask, "--out", out, "--mask.rounds", 2)
     assert said.code == 0, said.err
-    assert "to ask about" not in said.err
+    assert "to cache" not in said.err
     assert {path.name: path.read_bytes() for path in out.glob("shard-*")} == before
 
 
@@ -85,7 +85,7 @@ def test_more_masks_are_added_to_what_is_there(kept, ask, tmp_path):
     more = limbeck(*ask, "--out", out, "--mask.rounds", 2)
     assert more.code == 0, more.err
     assert len(open_store(out)) == 2 * blocks
-    announced = int(re.search(r"([\d,]+) tokens to ask about", more.err)[1].replace(",", ""))
+    announced = int(re.search(r"([\d,]+) tokens to cache", more.err)[1].replace(",", ""))
     assert announced == open_store(out).tokens - tokens
     assert_alike(contents(out), contents(kept[0]))
 
@@ -107,7 +107,7 @@ def test_stopped_and_killed_and_run_again_it_is_complete(ask, tmp_path):
     assert len(open_store(out)) > some
     said = limbeck(*ask, "--out", out, *rounds)
     assert said.code == 0, said.err
-    left = int(re.search(r"([\d,]+) tokens to ask about", said.err)[1].replace(",", ""))
+    left = int(re.search(r"([\d,]+) tokens to cache", said.err)[1].replace(",", ""))
     assert 0 < left < open_store(whole).tokens
     assert_alike(contents(out), contents(whole))
 
@@ -143,8 +143,8 @@ def test_draws(ask, masked, corpus, beginner, tmp_path):
     assert said.code == 0, said.err
     assert "20 draws of 36 words, temperature 2" in re.sub(r"\s+", " ", said.out)
     given = ("distill", "--task", "mask-fill", "--student-from", beginner, "--data", corpus, "--cache", out, *WORDS)
-    custom = ("--recipe", "custom", "--objective.drawn.weight", 1)
-    said = limbeck(*given, *custom, "--objective.drawn.temperature", 2, "--out", tmp_path / "run")
+    custom = ("--recipe", "custom", "--objective.sampled.weight", 1)
+    said = limbeck(*given, *custom, "--objective.sampled.temperature", 2, "--out", tmp_path / "run")
     assert said.code == 0, said.err
     assert any("20 draws of each" in note for note in Record.load(tmp_path / "run").notes)
     said = limbeck(*given, *custom, "--out", tmp_path / "other")
@@ -229,8 +229,8 @@ def test_a_run_killed_while_training_ends_like_an_unbroken_one(masked, corpus, t
     whole, out = tmp_path / "whole", tmp_path / "run"
     assert limbeck(*job, "--out", whole).code == 0
     child = start(*job, "--out", out)
-    places = out / "arms" / "distilled-seed0" / "checkpoints"
-    stop(child, lambda: any(places.glob("checkpoint-*/complete")), signal.SIGKILL)
+    places = out / "arms" / "distilled-seed0"
+    stop(child, lambda: any(places.glob("checkpoints-*/checkpoint-*/complete")), signal.SIGKILL)
     assert not (out / "record.json").exists()
     said = limbeck(*job, "--out", out)
     assert said.code == 2

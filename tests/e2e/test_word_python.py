@@ -15,7 +15,7 @@ from tiny_language import byte_level, make_causal, make_masked, make_text
 
 TEXT = {"length": 16}
 FAST = {
-    "text": TEXT,
+    "blocks": TEXT,
     "train": {"epochs": 1, "learning_rate": 5e-3, "batch_size": 16},
     "measure": {"speed": False, "bootstrap": 200},
 }
@@ -53,7 +53,7 @@ def test_a_model_and_texts_in_hand(network, tmp_path, capfd):
     assert result.record.task.vocab_size == len(VOCABULARY)
     assert result.record.knobs["data"]["task"] == "mask-fill"
     assert [arm.name for arm in result.record.arms] == ["teacher", "plain", "distilled"]
-    assert len(open_store(tmp_path / "run" / "teacher-answers")) > 50
+    assert len(open_store(tmp_path / "run" / "teacher-cache")) > 50
     assert (tmp_path / "run" / "teacher" / "model.safetensors").exists()
     said = result.student(**result.tokenizer("the [MASK] is good", return_tensors="pt")).logits
     assert said.shape[-1] == len(VOCABULARY)
@@ -79,7 +79,7 @@ def test_an_objective_and_a_student_in_hand(network):
 
 def test_a_cache_from_python_serves_a_run_without_its_teacher(network, tmp_path):
     found = limbeck.cache(
-        CacheRun(out=str(tmp_path / "cache"), text=TEXT, mask={"rounds": 2}, top=8, data=MASK_FILL),
+        CacheRun(out=str(tmp_path / "cache"), blocks=TEXT, mask={"rounds": 2}, top=8, data=MASK_FILL),
         data=make_text(40),
         teacher=Model(network, make_tokenizer()),
     )
@@ -102,7 +102,7 @@ def test_a_cache_from_python_serves_a_run_without_its_teacher(network, tmp_path)
 def test_the_kind_of_a_model_in_hand_is_seen(tmp_path):
     tokenizer = byte_level()
     found = limbeck.cache(
-        CacheRun(out=str(tmp_path / "cache"), text=TEXT, top=4),
+        CacheRun(out=str(tmp_path / "cache"), blocks=TEXT, top=4),
         data=make_text(10),
         teacher=Model(make_causal(tokenizer), tokenizer),
     )

@@ -86,7 +86,7 @@ def test_a_live_teacher(live):
         assert 0 <= run.fidelity.agreement <= 1
     assert record.comparisons[0].metric == "perplexity"
     assert "test blocks" in record.comparisons[0].sentence
-    assert not (out / "teacher-answers").exists()
+    assert not (out / "teacher-cache").exists()
     student, tokenizer = open_language_model(out / "student", "mask-fill")
     assert student.config.num_hidden_layers == 2
     assert tokenizer.get_vocab() == make_tokenizer().get_vocab()

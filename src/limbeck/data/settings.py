@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import field_validator
 
 from limbeck.core.knob import Settings, knob
+from limbeck.core.task import HUB_TAGS
 
 
 class DataSettings(Settings):
@@ -28,7 +31,8 @@ class DataSettings(Settings):
     ] = knob(
         "auto",
         "one class per text, any number of labels, a number (auto looks at teacher and labels), a tag per word, the "
-        "place of an answer, running text (words under a mask, or the next word), or a text from a text",
+        "place of an answer, running text (words under a mask, or the next word), or a text from a text; the Hub's tags, "
+        "such as text-classification, are understood too",
         short="--task",
     )
     classes: str = knob(
@@ -52,3 +56,8 @@ class DataSettings(Settings):
     )
     dev_share: float = knob(0.1, "the part of train cut off for dev when there is no dev file", above=0, below=1)
     test_share: float = knob(0.1, "the part of train cut off for test when there is no test file", above=0, below=1)
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _from_the_hub(cls, value: Any) -> Any:
+        return HUB_TAGS.get(value, value) if isinstance(value, str) else value
