@@ -42,9 +42,9 @@ from limbeck.data.demo import demo_model
 from limbeck.data.encode import Collator, Encoded, batches, encode
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.recipes.prepare import data_fingerprint
 from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
 from limbeck.students.shrink import Shrink
+from limbeck.tasks.text import data_fingerprint
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
 from limbeck.training.schedule import Schedule
@@ -135,7 +135,7 @@ def fill(corpus: Corpus, folder: Path) -> Cache:
     prints = {
         "teacher": fingerprint(teacher),
         "tokenizer": tokenizer_fingerprint(tokenizer),
-        "data": data_fingerprint(corpus, MAX_LENGTH),
+        "data": data_fingerprint(corpus, str(MAX_LENGTH)),
     }
     cache = Cache(folder / "cache", prints)
     asked = batches(encode(corpus.train, tokenizer, MAX_LENGTH), Collator(tokenizer, corpus.task), 64)

@@ -191,9 +191,10 @@ def make_distiller(
 ) -> Distiller:
     """Limbeck's own loop, without measuring on dev and without checkpoints."""
     from limbeck.data.encode import Collator, encode
-    from limbeck.recipes.cell import scorer
+    from limbeck.tasks.text import TextEvaluator
     from limbeck.training.trainer import Distiller
 
+    dev = encode(corpus.dev.take(range(8)), tokenizer, MAX_LENGTH)
     return Distiller(
         student,
         objective=objective,
@@ -201,12 +202,12 @@ def make_distiller(
         task=corpus.task,
         schedule=schedule.but(patience=0),
         train=train,
-        dev=encode(corpus.dev.take(range(8)), tokenizer, MAX_LENGTH),
+        dev=dev,
         collate=Collator(tokenizer, corpus.task),
         folder=folder,
         seed=SEED,
-        score=scorer(corpus.task),
         callbacks=[steps_only()],
+        **TextEvaluator(corpus.task, tokenizer, {"dev": dev}).while_training(),
     )
 
 

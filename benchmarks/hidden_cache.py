@@ -37,9 +37,9 @@ from limbeck.data.bucket import Buckets
 from limbeck.data.corpus import Corpus
 from limbeck.data.demo import demo_model
 from limbeck.data.encode import Collator, Encoded, encode, to_batch
-from limbeck.recipes.prepare import data_fingerprint
 from limbeck.students.open import fingerprint, open_encoder, tokenizer_fingerprint
 from limbeck.students.sizes import shape_of
+from limbeck.tasks.text import data_fingerprint
 from limbeck.teachers.cache import Cache, estimate
 from limbeck.teachers.live import LiveTeacher
 
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, folder: Path) -> Finding:
     prints = {
         "teacher": fingerprint(network),
         "tokenizer": tokenizer_fingerprint(tokenizer),
-        "data": data_fingerprint(corpus, MAX_LENGTH),
+        "data": data_fingerprint(corpus, str(MAX_LENGTH)),
     }
     encoded, collator = encode(corpus.train, tokenizer, MAX_LENGTH), Collator(tokenizer, corpus.task)
     stated = estimate(ask_for(*LAYERS), shape_of(network), corpus.task, encoded.lengths)

@@ -41,8 +41,8 @@ from limbeck.data.corpus import Corpus
 from limbeck.data.demo import demo_model
 from limbeck.data.encode import Collator, Encoded, batches, encode
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.recipes.prepare import data_fingerprint
 from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
+from limbeck.tasks.text import data_fingerprint
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TeacherCacheSettings
@@ -106,7 +106,7 @@ def ours(job: dict[str, Any]) -> dict[str, Any]:
     train = encode(corpus.train, tokenizer, MAX_LENGTH)
     with tempfile.TemporaryDirectory(dir=folder) as cache_folder:
         start = time.perf_counter()
-        prints = {"teacher": fingerprint(teacher), "data": data_fingerprint(corpus, MAX_LENGTH)}
+        prints = {"teacher": fingerprint(teacher), "data": data_fingerprint(corpus, str(MAX_LENGTH))}
         cache = Cache(cache_folder, prints)
         asked = batches(train, Collator(tokenizer, corpus.task), TeacherCacheSettings().batch_size)
         cache.fill(LiveTeacher(teacher), asked)
@@ -201,7 +201,7 @@ def tell(
         ),
         seconds=each_turn(found),
         corpus=corpus,
-        fingerprints={**prints, "data": data_fingerprint(corpus, MAX_LENGTH)},
+        fingerprints={**prints, "data": data_fingerprint(corpus, str(MAX_LENGTH))},
     )
 
 

@@ -171,7 +171,7 @@ def test_ctrl_c_is_not_a_failure(tmp_path):
 
 def test_nothing_left_to_compare_is_an_error(tmp_path):
     given = {"tokenizer": make_tokenizer(), **FAST}
-    with pytest.raises(LimbeckError, match=r"hinton: .*9"):
+    with pytest.raises(LimbeckError, match=r"'layers' is 9, but the teacher has 4"):
         compare(make_classifier(), make_rows(150), "hinton", student=Shrink(layers=9), **given)
     with pytest.raises(LimbeckError, match=r"every training failed.*out of something"):
         compare(make_classifier(), make_rows(150), "hinton", callbacks=[Break("seed0")], **given)
@@ -222,7 +222,7 @@ def test_a_column_that_learns_longer_says_so(taught, reviews, tmp_path):
     record = compare(taught, reviews, "finetune", out=tmp_path / "x", columns=columns, **FAST).record
     (note,) = (note for note in record.notes if "learned for" in note)
     assert note.startswith("staged learned for 3 epochs of ")
-    assert "in the stages warm, main; the same student without a teacher for 1 of " in note
+    assert "in the steps warm, main; the same student without a teacher for 1 of " in note
     assert record.arm("staged").objective.count("; then ") == 1
     assert any(note.startswith("finetune, staged: ") for note in record.notes)  # where both start
     assert [(c.better, c.than) for c in record.comparisons] == [("staged", "finetune")]

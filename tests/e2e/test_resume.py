@@ -76,7 +76,7 @@ def test_a_run_killed_three_times_ends_like_an_unbroken_one(job, unbroken, tmp_p
     said = limbeck(*job, "--out", out)
     assert said.code == 2
     assert "holds an unfinished run" in said.err
-    assert "→ go on with it by --resume" in said.err
+    assert "→ resume it with --resume" in said.err
 
     stop(start("distill", "--resume", "--out", out), checkpoint_of(out, "plain"), signal.SIGKILL)
     assert not (out / "arms" / "plain-seed0" / "result.json").exists()
@@ -171,7 +171,7 @@ def test_damaged_answers_are_asked_again(unbroken, tmp_path):
     shard.write_bytes(shard.read_bytes()[:-100])
     said = limbeck("distill", "--resume", "--out", out)
     assert said.code == 0, said.err
-    assert "answers-00000.safetensors was damaged and is asked again" in said.err
+    assert "answers-00000.safetensors was damaged and is filled again" in said.err
     (out / "teacher-cache" / "answers-00000.damaged").unlink()
     assert_same(out, unbroken)
 

@@ -146,7 +146,7 @@ def test_draws(ask, masked, corpus, beginner, tmp_path):
     custom = ("--recipe", "custom", "--objective.sampled.weight", 1)
     said = limbeck(*given, *custom, "--objective.sampled.temperature", 2, "--out", tmp_path / "run")
     assert said.code == 0, said.err
-    assert any("20 draws of each" in note for note in Record.load(tmp_path / "run").notes)
+    assert any("20 samples of each" in note for note in Record.load(tmp_path / "run").notes)
     said = limbeck(*given, *custom, "--out", tmp_path / "other")
     assert said.code == 2
     assert "'drawn' works at temperature 1" in said.err
@@ -161,13 +161,13 @@ def test_draws(ask, masked, corpus, beginner, tmp_path):
         (("--mask.seed", 1), "made with another mask", "limbeck cache"),
         (("--mask.kind", "whole-word"), "made with another mask", "limbeck cache"),
         (("--mask.ask", "all"), "made with another mask", "limbeck cache"),
-        (("--mask.rounds", 3), "has no answer for", "--teacher"),
+        (("--mask.rounds", 3), "has no output for", "--teacher"),
         (("--blocks.length", 24), "blocks of another length", "--info"),
         (("--data.dev-share", 0.3), "made from other text", "--info"),
         (("--objective.truncated.k", 9), "asks for the 9 most probable words, but the cache holds 8", "--top 9"),
         (("--objective.truncated.temperature", 2), "the cache keeps it for 1", "temperature"),
-        (("--recipe", "distilbert"), "of which a cache keeps only the top", "leave out --cache"),
-        (("--recipe", "word-kd"), "of which a cache keeps only the top", "--recipe truncated"),
+        (("--recipe", "distilbert"), "of which a cache holds only the top", "leave out --cache"),
+        (("--recipe", "word-kd"), "of which a cache holds only the top", "--recipe truncated"),
         (("--task", "generate"), "", ""),
     ],
     ids=lambda value: "".join(map(str, value)) if isinstance(value, tuple) else "",
@@ -212,7 +212,7 @@ def test_a_folder_that_is_no_cache(verb, beginner, corpus, tmp_path):
 def test_what_a_cache_cannot_be_made_of(bare, corpus, teacher_folder, reviews, tmp_path):
     for teacher, more, says in (
         (bare, (), "has no"),
-        (teacher_folder, ("--task", "classify"), "about texts with labels"),
+        (teacher_folder, ("--task", "classify"), "is not a language model's"),
         (tmp_path / "nowhere", (), "nowhere"),
     ):
         said = limbeck("cache", "--teacher", teacher, "--data", corpus, "--out", tmp_path / "x", *more)

@@ -31,8 +31,8 @@ class DataSettings(Settings):
     ] = knob(
         "auto",
         "one class per text, any number of labels, a number (auto looks at teacher and labels), a tag per word, the "
-        "place of an answer, running text (words under a mask, or the next word), or a text from a text; the Hub's tags, "
-        "such as text-classification, are understood too",
+        "place of an answer, running text (words under a mask, or the next word), or a text from a text; "
+        "the Hub's tags, such as text-classification, mean the same",
         short="--task",
     )
     classes: str = knob(
