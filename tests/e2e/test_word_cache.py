@@ -149,7 +149,7 @@ def test_draws(ask, masked, corpus, beginner, tmp_path):
     assert any("20 samples of each" in note for note in Record.load(tmp_path / "run").notes)
     said = limbeck(*given, *custom, "--out", tmp_path / "other")
     assert said.code == 2
-    assert "'drawn' works at temperature 1" in said.err
+    assert "'sampled' works at temperature 1" in said.err
     said = limbeck(*given, "--out", tmp_path / "other")
     assert said.code == 2
     assert "keeps draws, but the objective wants top" in said.err

@@ -16,7 +16,7 @@ VERBS = {
     "distill": "Make a smaller student of a teacher, and measure what was kept.",
     "compare": "Set recipes side by side: one teacher, one data set, several seeds, one table.",
     "train": "Fine-tune an encoder on labels, or a language model on text, to have a teacher.",
-    "cache": "Ask a language model once and keep the top of its answers, for students to learn from.",
+    "cache": "Run a language model once and cache the top of its distributions, for students to learn from.",
     "eval": "Measure a model on labelled texts: quality, calibration, agreement.",
     "bench": "Measure latency, throughput, memory and size of saved models.",
     "report": "Put runs side by side on one self-contained page.",

@@ -46,7 +46,7 @@ class SampledTargets(TokenObjective):
         """Refuses a store of `draws` draws at this temperature, if it cannot serve these knobs. Any number serves."""
         if self.temperature != temperature:
             raise MismatchError(
-                f"'drawn' works at temperature {self.temperature:g}, but the {draws} draws of the cache were made at "
+                f"'sampled' works at temperature {self.temperature:g}, but the {draws} draws of the cache were made at "
                 f"{temperature:g}",
                 f"set objective.drawn.temperature to {temperature:g}, or make the cache again at {self.temperature:g}",
             )

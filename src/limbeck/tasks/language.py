@@ -235,11 +235,12 @@ class LanguageTask(Task):
         return data.info, [data.evaluator.with_teacher(beside).test(model.network), theirs]
 
     def _corpus(self, splits: RunningText, processor: Any, watcher: Watcher) -> LanguageCorpus:
-        settings = self.knobs.data
+        settings, data = self.knobs.data, splits.data
         if splits.only_test:  # nothing is cut off: the same text stands for all three splits, and one is measured on
+            data = data if data is None or isinstance(data, Mapping) else dict.fromkeys(SPLITS, data)
             settings = settings.but(dev=settings.dev or settings.train, test=settings.test or settings.train)
         blocks = self.knobs.table(BlockSettings)
-        return load_language(settings, blocks, self.info.kind, processor, splits.data, watcher)  # type: ignore[arg-type]
+        return load_language(settings, blocks, self.info.kind, processor, data, watcher)  # type: ignore[arg-type]
 
 
 def _cached_rounds(folder: str) -> int:

@@ -18,7 +18,7 @@ class TeacherCacheSettings(Settings):
     )
     draws: int = knob(
         0,
-        "of words: keep this many draws from the distribution instead of its top; serves the objective 'drawn'",
+        "of words: keep this many draws from the distribution instead of its top; serves the objective 'sampled'",
         at_least=0,
         at_most=255,
     )
