@@ -42,12 +42,11 @@ from limbeck.data.demo import demo_model
 from limbeck.data.encode import Collator, Encoded, batches, encode
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.recipes.prepare import data_fingerprint
-from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
-from limbeck.students.load import load
+from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
 from limbeck.students.shrink import Shrink
+from limbeck.tasks.text import data_fingerprint
+from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.logits import LogitsCache
 from limbeck.training.schedule import Schedule
 
 LAYERS = 3
@@ -84,7 +83,7 @@ class Bench:
 
     def __init__(self, folder: Path, corpus: Corpus, teacher: Teacher) -> None:
         self.folder, self.corpus, self.teacher = folder, corpus, teacher
-        self.student, tokenizer = load(folder / "student", "")
+        self.student, tokenizer = open_classifier(folder / "student")
         self.tokenizer: Any = tokenizer
         self.train = encode(corpus.train, tokenizer, MAX_LENGTH)
 
@@ -126,19 +125,19 @@ class Bench:
         return {"seconds": time.perf_counter() - start, "digest": witness.digest}
 
 
-def fill(corpus: Corpus, folder: Path) -> LogitsCache:
+def fill(corpus: Corpus, folder: Path) -> Cache:
     """A MiniLM with a fresh head answers every row and leaves a shrunk student beside its answers."""
     set_seed(SEED)
-    teacher, tokenizer = load(demo_model(), corpus.task.kind, corpus.task, new_head=True)
+    teacher, tokenizer = open_encoder(demo_model(), corpus.task)
     student, _ = Shrink(layers=LAYERS).build(teacher)
     student.save_pretrained(folder / "student")
     tokenizer.save_pretrained(folder / "student")
     prints = {
         "teacher": fingerprint(teacher),
         "tokenizer": tokenizer_fingerprint(tokenizer),
-        "data": data_fingerprint(corpus, MAX_LENGTH),
+        "data": data_fingerprint(corpus, str(MAX_LENGTH)),
     }
-    cache = LogitsCache(folder / "cache", prints)
+    cache = Cache(folder / "cache", prints)
     asked = batches(encode(corpus.train, tokenizer, MAX_LENGTH), Collator(tokenizer, corpus.task), 64)
     cache.fill(LiveTeacher(teacher), asked)
     return cache
@@ -150,7 +149,7 @@ def remember(job: dict[str, Any]) -> None:
     folder = Path(job["folder"])
     corpus = sentences(job["rows"])
     cached = job["kind"] == "cached"
-    teacher = LogitsCache(folder / "cache", job["fingerprints"]).teacher() if cached else NoTeacher()
+    teacher = Cache(folder / "cache", job["fingerprints"]).teacher() if cached else NoTeacher()
     bench = Bench(folder, corpus, teacher)
     bench.trainer(job["kind"], bench.student).train()
 

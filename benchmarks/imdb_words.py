@@ -106,7 +106,7 @@ def sums(arm: str) -> list[np.ndarray]:
     found = []
     for seed in range(SEEDS):
         kept = load_file(PLACE / "students" / arm / "arms" / f"distilled-seed{seed}" / "test.safetensors")
-        found.append(kept["logits"][np.argsort(kept["uids"])])
+        found.append(kept["statistics"][np.argsort(kept["uids"])])
     return found
 
 

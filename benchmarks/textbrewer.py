@@ -36,15 +36,13 @@ from common import (
     turn_by_turn,
     watched,
 )
-from limbeck.data.batches import Buckets, batches
-from limbeck.data.padding import Collator
-from limbeck.data.sources.demo import demo_model
-from limbeck.data.text.encode import Encoded, encode
-from limbeck.data.text.examples import Corpus
+from limbeck.data.bucket import Buckets
+from limbeck.data.corpus import Corpus
+from limbeck.data.demo import demo_model
+from limbeck.data.encode import Collator, Encoded, batches, encode
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.recipes.prepare import data_fingerprint
-from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
-from limbeck.students.load import load
+from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
+from limbeck.tasks.text import data_fingerprint
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TeacherCacheSettings
@@ -75,7 +73,7 @@ def environment(folder: Path) -> Path:
 def prepare(folder: Path, corpus: Corpus) -> tuple[dict[str, str], Encoded]:
     """Teacher, student and rows as files that both sides read."""
     set_seed(SEED)
-    student, tokenizer = load(demo_model(), corpus.task.kind, corpus.task, new_head=True)
+    student, tokenizer = open_encoder(demo_model(), corpus.task)
     names = student.config.id2label, student.config.label2id
     config = BertConfig(id2label=names[0], label2id=names[1], problem_type=student.config.problem_type)
     teacher = BertForSequenceClassification(config)
@@ -103,14 +101,14 @@ def ours(job: dict[str, Any]) -> dict[str, Any]:
     """Limbeck's turn: the teacher answers every row once, to disk; then three epochs from there."""
     settle(job["threads"])
     folder, corpus = Path(job["folder"]), sentences(job["row_count"])
-    teacher, tokenizer = load(job["teacher"], "")
-    student, _ = load(job["student"], "")
+    teacher, tokenizer = open_classifier(job["teacher"])
+    student, _ = open_classifier(job["student"])
     train = encode(corpus.train, tokenizer, MAX_LENGTH)
     with tempfile.TemporaryDirectory(dir=folder) as cache_folder:
         start = time.perf_counter()
-        prints = {"teacher": fingerprint(teacher), "data": data_fingerprint(corpus, MAX_LENGTH)}
+        prints = {"teacher": fingerprint(teacher), "data": data_fingerprint(corpus, str(MAX_LENGTH))}
         cache = Cache(cache_folder, prints)
-        asked = batches(train, Collator.of(tokenizer, corpus.task), TeacherCacheSettings().batch_size)
+        asked = batches(train, Collator(tokenizer, corpus.task), TeacherCacheSettings().batch_size)
         cache.fill(LiveTeacher(teacher), asked)
         filled = time.perf_counter() - start
         trainer = make_distiller(
@@ -203,7 +201,7 @@ def tell(
         ),
         seconds=each_turn(found),
         corpus=corpus,
-        fingerprints={**prints, "data": data_fingerprint(corpus, MAX_LENGTH)},
+        fingerprints={**prints, "data": data_fingerprint(corpus, str(MAX_LENGTH))},
     )
 
 

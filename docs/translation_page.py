@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from encoders_page import longer
 
 from limbeck.core.record import Record
-from limbeck.recipes.tell_compare import TIMED_ONCE
+from limbeck.jobs.record import TIMED_ONCE
 from limbeck.report.card import markdown_table
 from limbeck.report.columns import halves
 from limbeck.report.gains import sentences, together

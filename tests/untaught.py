@@ -13,7 +13,7 @@ from limbeck.students.seq2seq_config import Seq2SeqConfig
 from running import limbeck
 
 SHAPE = {"hidden": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "vocabulary": 90, "positions": 64}
-NEW = [word for name, size in SHAPE.items() for word in (f"--new.{name.replace('_', '-')}", size)]
+NEW = [word for name, size in SHAPE.items() for word in (f"--seq2seq.{name.replace('_', '-')}", size)]
 BRIEF = (
     *("--epochs", 1, "--batch-size", 32, "--learning-rate", 1e-3, "--train.evals-per-epoch", 1, "--train.threads", 1),
     *("--measure.no-speed", "--measure.bootstrap", 200, "--no-baseline", "--translate.test-beam", 2),

@@ -4,8 +4,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from limbeck.core.record import Record
-from limbeck.recipes.run import Run, read_run
-from limbeck.recipes.several import REVERSED
+from limbeck.jobs.runfile import read_run
+from limbeck.jobs.settings import Run
+from limbeck.tasks.directions import REVERSED
 from running import limbeck
 from tongues import BRIEF, TUNE, run, sentences, tiny, translate, write_pairs
 
@@ -138,7 +139,7 @@ def test_what_several_teachers_cannot_do_is_refused(texts, teachers, tmp_path, f
 
 
 def test_teachers_with_other_words_are_refused(texts, teachers, tmp_path):
-    other = ("--tag", "en", "--tags", "de,en", "--new.pieces", "bpe", "--epochs", 1, "--out", tmp_path / "de-en")
+    other = ("--tag", "en", "--tags", "de,en", "--seq2seq.pieces", "bpe", "--epochs", 1, "--out", tmp_path / "de-en")
     run("train", *TINY, *BRIEF, *TUNE, *files(texts, "de", "en"), *other)
     (tmp_path / "en-de").symlink_to(teachers / "en-de")
     said = limbeck(

@@ -13,7 +13,7 @@ from limbeck.recipes import RECIPES
 from running import limbeck
 from tongues import BRIEF, TUNE, run, sentences, tiny, translate, write_pairs
 
-RECIPES_OF_PAIRS = [name for name, plan in RECIPES.items() if "translate" in plan.serves and name != "finetune"]
+RECIPES_OF_PAIRS = [name for name, plan in RECIPES.items() if "translate" in plan.tasks and name != "finetune"]
 TINY = tiny(2)
 
 
@@ -67,7 +67,7 @@ def test_translations_are_kept_with_their_sources(teacher, data, tmp_path):
     distill("seq-kd", teacher, data, tmp_path / "run", "--no-baseline")
     lines = [
         json.loads(line)
-        for path in (tmp_path / "run" / "teacher-answers" / "translations").rglob("*.jsonl")
+        for path in (tmp_path / "run" / "teacher-cache" / "translations").rglob("*.jsonl")
         for line in path.read_text(encoding="utf-8").splitlines()
     ]
     record = Record.load(tmp_path / "run")

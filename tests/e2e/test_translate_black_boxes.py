@@ -53,7 +53,7 @@ def test_a_command_that_answers_badly(data, tmp_path, body, words):
 
 def test_a_command_that_crashes_midway_goes_on_where_it_was(data, tmp_path):
     data = write_pairs(data.parent, 420)
-    out, asked, mended = tmp_path / "run", tmp_path / "predicted", tmp_path / "mended"
+    out, asked, mended = tmp_path / "run", tmp_path / "asked", tmp_path / "mended"
     command = program(
         tmp_path,
         "import os\n"
@@ -97,7 +97,7 @@ def test_sources_alone_give_a_vocabulary_of_both_languages(data, tmp_path):
 
 def test_the_columns_of_a_comparison_may_have_shapes_of_their_own(data, tmp_path):
     file, out = tmp_path / "compare.toml", tmp_path / "run"
-    file.write_text('recipes = "seq-kd"\n[columns.wide]\nrecipe = "seq-kd"\n[columns.wide.new]\nhidden = 32\n')
+    file.write_text('recipes = "seq-kd"\n[columns.wide]\nrecipe = "seq-kd"\n[columns.wide.seq2seq]\nhidden = 32\n')
     command = program(tmp_path, "print(*map(translate, sources), sep='\\n')")
     brief = [word for word in BRIEF if word != "--no-baseline"]
     said = limbeck("compare", file, *of_files(data), "--translate.command", command, *NEW, *brief, "--out", out)
@@ -158,7 +158,7 @@ def test_a_separator_inside_a_line_reaches_a_program_as_one_line(data, tmp_path)
     ends_well(*of_files(data)[2:], "--translate.command", command, *NEW, "--out", out)
     kept = [
         json.loads(line)["written"][0][0]
-        for path in (out / "teacher-answers" / "translations").rglob("*.jsonl")
+        for path in (out / "teacher-cache" / "translations").rglob("*.jsonl")
         for line in path.read_text(encoding="utf-8").splitlines()
     ]
     assert len(kept) == len({*train_sources(data)})
@@ -167,7 +167,7 @@ def test_a_separator_inside_a_line_reaches_a_program_as_one_line(data, tmp_path)
 
 def test_a_prefix_is_read_by_the_model_and_not_taken_for_text(data, tmp_path):
     prefix = "translate English to German: "
-    asked = tmp_path / "predicted"
+    asked = tmp_path / "asked"
     command = program(
         tmp_path,
         f"with open({str(asked)!r}, 'a') as log: log.writelines(source + '\\n' for source in sources)\n"

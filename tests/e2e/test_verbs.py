@@ -5,8 +5,10 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from limbeck.core.record import Record
-from limbeck.recipes.evaluate import kind_timed
-from limbeck.recipes.run import TrainRun, read_run
+from limbeck.jobs.bench import kind_timed
+from limbeck.jobs.bench_settings import BenchRun
+from limbeck.jobs.runfile import read_run
+from limbeck.jobs.settings import TrainRun
 from running import QUICK, files, limbeck
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
 from tiny_places import make_tagger
@@ -195,12 +197,16 @@ def tagger(tmp_path_factory):
     return folder
 
 
-def test_bench_looks_at_what_the_models_are(tagger, taught):
-    assert kind_timed([str(tagger)], "auto") == "tag"
-    assert kind_timed([str(tagger), str(tagger)], "auto") == "tag"
-    assert kind_timed([str(tagger), str(taught)], "auto") == "classify"
-    assert kind_timed([str(taught)], "auto") == kind_timed([str(tagger)], "mask-fill") == "classify"
-    assert kind_timed([str(taught)], "answer") == "answer"
+def test_bench_looks_at_what_the_models_are(tagger, taught, masked):
+    def kind(*models, task="auto"):
+        return kind_timed([str(model) for model in models], BenchRun(data={"task": task}))
+
+    assert kind(tagger) == "tag"
+    assert kind(tagger, tagger) == "tag"
+    assert kind(tagger, taught) == "classify"
+    assert kind(taught) == "classify"
+    assert kind(masked) == kind(tagger, task="mask-fill") == "mask-fill"
+    assert kind(taught, task="answer") == "answer"
 
 
 def test_bench_times_a_tagger_on_any_text(tagger, reviews):

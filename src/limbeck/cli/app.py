@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
+
+from limbeck.core.errors import KnobError
+from limbeck.core.knob import RENAMED
 
 VERBS = {
     "distill": "Make a smaller student of a teacher, and measure what was kept.",
     "compare": "Set recipes side by side: one teacher, one data set, several seeds, one table.",
     "train": "Fine-tune an encoder on labels, or a language model on text, to have a teacher.",
-    "cache": "Ask a language model once and keep the top of its answers, for students to learn from.",
+    "cache": "Run a language model once and cache the top of its distributions, for students to learn from.",
     "eval": "Measure a model on labelled texts: quality, calibration, agreement.",
     "bench": "Measure latency, throughput, memory and size of saved models.",
     "report": "Put runs side by side on one self-contained page.",
     "methods": "List recipes and objectives, or explain one.",
     "demo": "The whole story on MiniLM and Rotten Tomatoes, in minutes.",
 }
+UsageError: Any = typer.BadParameter.__base__  # click's own, which typer may hold a copy of
 _FILES = {"eval": "evaluate"}  # where the verb's name is taken in Python
 
 
@@ -33,8 +39,23 @@ def app(arguments: Sequence[str]) -> typer.Typer:
     )
     chosen = next((word for word in arguments if not word.startswith("-")), "")
     for verb, summary in VERBS.items():
-        cli.command(verb, short_help=summary)(_load(verb) if verb == chosen else _not_loaded)
+        cli.command(verb, short_help=summary, cls=Verb)(_load(verb) if verb == chosen else _not_loaded)
     return cli
+
+
+class Verb(TyperCommand):
+    """Refuses a flag of an old name with its new one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            old = str(getattr(error, "option_name", None) or "")
+            *tables, last = old.removeprefix("--").split(".")
+            new = ".".join([*(RENAMED.get(name, name).replace("_", "-") for name in tables), last])
+            if new == old.removeprefix("--"):
+                raise
+            raise KnobError(f"there is no option {old}", f"it is called --{new} now") from None
 
 
 def _load(verb: str) -> Callable[..., None]:

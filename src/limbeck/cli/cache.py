@@ -1,4 +1,4 @@
-"""`limbeck cache`: ask a language model once."""
+"""`limbeck cache`: run a language model once."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ InfoOf = Annotated[str, typer.Option("--info", metavar="DIR", help="say what a c
 
 @with_knobs(CacheRun)
 def cache(run_file: File = None, info: InfoOf = "", print_: Print = False, knobs: dict[str, Any] | None = None) -> None:
-    """Ask a language model about every block of a text, once, and keep the top of its answers.
+    """Run a language model over every block of a text, once, and cache the top of its distributions.
 
     limbeck cache --teacher DIR --data corpus.txt --top 50 --out cache/
 
-    Says how long it will take and how much disk, goes on where it was cut off, and may run in
+    Says how long it will take and how much disk, resumes where it was interrupted, and may run in
     several processes at once. Then: limbeck distill --task mask-fill --cache cache/ …
     """
     from rich.console import Console

@@ -32,7 +32,7 @@ def distill(
     A tagger or a reader:
     limbeck distill --task tag --teacher DIR --data train.conll --out runs/small
 
-    A language model, from its kept answers or live:
+    A language model, from its cached outputs or live:
     limbeck distill --task mask-fill --teacher DIR --cache cache/ --data corpus.txt --out runs/small
 
     A translator, by what it writes:

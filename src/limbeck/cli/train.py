@@ -26,7 +26,7 @@ def train(
     A language model, on running text; an encoder without a head gets one, tied to its embeddings:
     limbeck train --task mask-fill --model DIR_OR_ID --data corpus.txt --out runs/teacher
 
-    A translator from two files; without --model a new one, its shape in the table new:
+    A translator from two files; without --model a new one, its shape in the table seq2seq:
     limbeck train --task translate --data train.en --target train.de --out runs/teacher
     """
     run = TrainRun(**gather(run_file, knobs or {}, resume))

@@ -39,7 +39,7 @@ def bench(
     """
     run, watcher = run or BenchRun(), watcher or Silent()
     names = [str(model) for model in models]
-    kind = _kind(names, run)
+    kind = kind_timed(names, run)
     rows = [(text, "") if isinstance(text, str) else text for text in texts] if texts else _texts(run, kind)
     beam = run.beam if kind == "translate" else 0
     watcher.plan([ProgressItem(MEASURING, 1.0)])
@@ -59,7 +59,7 @@ def bench(
     )
 
 
-def _kind(models: Sequence[str], run: BenchRun) -> Kind:
+def kind_timed(models: Sequence[str], run: BenchRun) -> Kind:
     """The task of all models; classification where they are of several."""
     if run.data.task != "auto":
         return run.data.task

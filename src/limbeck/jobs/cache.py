@@ -11,13 +11,14 @@ import torch
 
 from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.progress import ProgressItem, Silent, Watcher
+from limbeck.core.task import LANGUAGE_KINDS
 from limbeck.data.batches import to_batch
 from limbeck.data.language.examples import Tokens
 from limbeck.data.language.settings import MaskSettings
 from limbeck.jobs.settings import CacheRun
 from limbeck.jobs.teaching import COLLECTING, fill_cache, manifest
 from limbeck.tasks.base import EncodedData, Model, Setup
-from limbeck.tasks.find import task_of
+from limbeck.tasks.find import kind_of_model, task_of
 from limbeck.tasks.language import LanguageTask
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.topk import Info, TopKCache, compress
@@ -52,6 +53,8 @@ def cache(run: CacheRun, *, data: object = None, teacher: Model | None = None, w
         torch.set_num_threads(run.threads)
     mask = run.table(MaskSettings).settled()
     run = run.but(mask=mask.but(rounds=mask.rounds or 1))
+    if run.data.task == "auto" and kind_of_model(teacher or run.teacher, run.trust_remote_code) not in LANGUAGE_KINDS:
+        run = run.but(data=run.data.but(task="mask-fill"))  # opening it tells what it lacks
     task = task_of(run, teacher or run.teacher)
     if not isinstance(task, LanguageTask):
         raise KnobError(

@@ -88,6 +88,7 @@ class ArmPlan:
     supervised: bool = False  # learns from what people gave alone
     baseline: str = ""  # the arm of the same student without a teacher
     title: str = ""
+    processor: Any = None  # the student's own; None: that of its data
 
     @property
     def trainings(self) -> list[Training]:
@@ -165,6 +166,8 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
     student = Model(start.network, owner.processor)
     task.check(run, setup, student, run.steps, needed)
     data = _data(task, setup, student)
+    for note in data.notes if data is not setup.data else ():
+        watcher.say(note)
     data = task.augmented(run, setup, data, watcher)
     shape = shape_of(start.network)
     run = run.but(train=run.train.at_width(shape.hidden, data.info))
@@ -177,7 +180,7 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
         if isinstance(step, Training) and setup.teacher
         for key, widths in bridges(step.objective, shape, shape_of(setup.teacher.network)).items()
     }
-    arm = ArmPlan(name, run, start, steps, data, maps, run.recipe)
+    arm = ArmPlan(name, run, start, steps, data, maps, run.recipe, processor=student.processor)
     return replace(arm, supervised=_is_supervised(arm, task.baseline(arm.main.objective)))
 
 

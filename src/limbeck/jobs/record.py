@@ -43,6 +43,7 @@ from limbeck.tasks.base import Evaluation, Setup
 
 TOGETHER = 0.95  # how sure all intervals are at once
 TEACHER = "teacher"
+TIMED_ONCE = "Models of one shape were timed once."
 
 
 @dataclass(frozen=True)
@@ -344,7 +345,7 @@ def _comparison_notes(finished: Finished) -> list[str]:
         origins.setdefault(arm.start.origin, []).append(arm.name)
     notes += [f"{', '.join(names)}: {origin}" for origin, names in origins.items()]
     if finished.run.measure.speed and len({timed_as(arm) for arm in finished.done}) < len(finished.done):
-        notes.append("Models of one shape were timed once.")
+        notes.append(TIMED_ONCE)
     return notes
 
 

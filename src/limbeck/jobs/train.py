@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, TrainerCallback
 
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.progress import Silent, Watcher
+from limbeck.core.task import LANGUAGE_KINDS
 from limbeck.jobs.arguments import common_knobs, run_of
 from limbeck.jobs.distill import Result
 from limbeck.jobs.folder import RECORD_FILE, install, locked
@@ -84,6 +85,8 @@ def train(
 def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmPlan, Setup]:
     start(run)
     found = task_of(run, run.model)
+    if run.data.task == "auto" and found.info.kind in LANGUAGE_KINDS:
+        found = task_of(run, None)  # encoders are published with such a head, to be fine-tuned on labels
     if isinstance(found, Translation) and not run.model:  # as far as nobody set the schedule
         run = run.but(train={**FROM_SCRATCH, **run.train.model_dump(exclude_unset=True)})
     elif not run.model:
@@ -102,7 +105,19 @@ def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmP
     setup = Setup(found, None, splits, encoded, prints)
     step = Training(MAIN, found.supervised(), run.train, GOLD)
     origin = f"The model starts from {run.model}." if run.model else "The model starts from random weights."
-    return run, ArmPlan("model", run, Start(model.network, origin, build), (step,), encoded, title="training"), setup
+    return (
+        run,
+        ArmPlan(
+            "model",
+            run,
+            Start(model.network, origin, build),
+            (step,),
+            encoded,
+            title="training",
+            processor=model.processor,
+        ),
+        setup,
+    )
 
 
 def _model(task: Task, run: TrainRun, splits: Any, watcher: Watcher) -> tuple[Model, Any]:

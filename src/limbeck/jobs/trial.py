@@ -192,7 +192,7 @@ class _Work:
         drop_bridges(model)
         uninstall(model)
         model.save_pretrained(self.home / "model")
-        arm.data.processor.save_pretrained(self.home / "model")
+        (arm.processor or arm.data.processor).save_pretrained(self.home / "model")
         if mask.live:
             mask.save(self.home / MASK)
         found = arm.data.evaluator.test(model)

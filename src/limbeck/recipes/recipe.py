@@ -11,7 +11,7 @@ from typing import Any, Literal
 from limbeck.core.card import METHODS, Paper, card_of
 from limbeck.core.compress import Pass
 from limbeck.core.errors import KnobError
-from limbeck.core.knob import Settings, knob
+from limbeck.core.knob import RENAMED, Settings, knob
 from limbeck.core.objective import Objective
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 
@@ -159,7 +159,8 @@ def from_table(table: Mapping[str, Mapping[str, Any]]) -> Objective:
     parts: list[Objective] = []
     for name, entry in table.items():
         if name not in METHODS:
-            raise KnobError(f"there is no objective '{name}'", f"choose among {', '.join(METHODS)}")
+            hint = f"'{name}' is called '{RENAMED[name]}' now; " if name in RENAMED else ""
+            raise KnobError(f"there is no objective '{name}'", f"{hint}choose among {', '.join(METHODS)}")
         knobs = dict(entry)
         share = _Share.of({"weight": knobs.pop("weight", 1.0)}, within=f"objective.{name}")
         term = METHODS[name].cls.of(knobs, within=f"objective.{name}")
