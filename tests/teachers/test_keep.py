@@ -6,19 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from limbeck.core.errors import MismatchError
 from limbeck.core.forward import forward
-from limbeck.core.progress import Silent
-from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Projection, Trace
 from limbeck.core.want import Request, Want
 from limbeck.data.bucket import Buckets
 from limbeck.data.encode import to_batch
-from limbeck.data.tokens import token_batches, uids_of
+from limbeck.data.tokens import token_batches
 from limbeck.functional.truncated import top_of
 from limbeck.objectives import LanguageModeling, SampledTargets, Truncated
 from limbeck.objectives.loss import loss
-from limbeck.recipes.kept import check_kept, fill
 from limbeck.teachers import keep as module
 from limbeck.teachers.about import About
 from limbeck.teachers.keep import keep, kept_of
@@ -101,7 +98,7 @@ def test_draws_belong_to_the_question(teacher, words, monkeypatch):
 
     def drawn(rows, size):
         monkeypatch.setattr(module, "chunk_size", lambda vocabulary: size)
-        batch = to_batch(collator([dataset[row] for row in rows]), words.task)
+        batch = to_batch(collator([dataset[row] for row in rows]), words.info)
         found = kept_of(teacher.answer(batch).tokens, SAMPLED, batch)
         counts = batch.predicted.sum(1).tolist()
         assert found.weights.sum(-1) == pytest.approx(1, abs=1e-6)
@@ -183,7 +180,7 @@ def test_live_and_cached_losses_and_gradients_agree(tmp_path, teacher, words, fo
     first = list(sampler)[:12]
     sampler.set_epoch(1)
     for rows in (first, list(sampler)[24:36]):
-        batch = to_batch(words.collator([train[row] for row in rows]), words.task)
+        batch = to_batch(words.collator([train[row] for row in rows]), words.info)
         found = {}
         for name, asked in (("live", teacher), ("kept", kept), ("bypassed", Bypassed(teacher, about))):
             student.zero_grad()
@@ -206,80 +203,13 @@ def test_kept_draws_give_one_loss_in_any_company(tmp_path, teacher, words):
     kept, objective = StoreTeacher(open_store(tmp_path)), 1.0 * SampledTargets(temperature=2.0)
 
     def total(rows):
-        batch = to_batch(words.collator([train[row] for row in rows]), words.task)
+        batch = to_batch(words.collator([train[row] for row in rows]), words.info)
         return loss(objective, forward(student, batch), kept.answer(batch), batch)[0].item() * int(
             batch.predicted.sum()
         )
 
     rows = list(range(10))
     assert total(rows) == pytest.approx(sum(total([row]) for row in reversed(rows)), rel=1e-5)
-
-
-# Checked and completed.
-
-
-@pytest.mark.parametrize(
-    ("prints", "vocabulary", "want", "says"),
-    [
-        ({"teacher": "other"}, WORDS, Want.TOP, "made with another teacher"),
-        ({"mask": "x", "tokenizer": "y"}, WORDS, Want.TOP, "another tokenizer and another mask"),
-        ({}, WORDS + 1, Want.TOP, f"is about {WORDS} words, the student knows {WORDS + 1}"),
-        ({}, WORDS, Want.SAMPLED, "keeps the top, but the objective wants drawn"),
-        ({}, WORDS, Want.TOP | Want.HIDDEN, "wants hidden"),
-    ],
-)
-def test_a_store_of_something_else_is_refused(tmp_path, prints, vocabulary, want, says):
-    store = Store(tmp_path, TOP, write=True)
-    with pytest.raises(MismatchError, match=says) as refused:
-        check_kept(store, PRINTS | prints, vocabulary, want)
-    assert refused.value.remedy
-    assert str(tmp_path) in refused.value.problem
-
-
-def test_draws_do_not_serve_the_top(tmp_path):
-    with pytest.raises(MismatchError, match=r"keeps draws, but the objective wants top\n.*'drawn'"):
-        check_kept(Store(tmp_path, SAMPLED, write=True), PRINTS, WORDS, Want.TOP)
-
-
-def test_what_fits_is_accepted(tmp_path):
-    store = Store(tmp_path, TOP, write=True)
-    check_kept(store, PRINTS, WORDS, Want.TOP)
-    check_kept(store, PRINTS | {"data": "other"}, WORDS, Want.TOP)  # its questions are looked up one by one
-    check_kept(store, {name: PRINTS[name] for name in ("tokenizer", "mask")}, WORDS, Want.TOP)  # the teacher is gone
-
-
-class Counting(Teacher):
-    has = Want.LOGITS
-
-    def __init__(self, teacher):
-        self.teacher, self.predicted = teacher, []
-
-    def answer(self, batch):
-        self.predicted += batch.uids.tolist()
-        return self.teacher.answer(batch)
-
-
-def test_only_what_is_missing_is_asked(tmp_path, teacher):
-    words = make_words(make_tokenizer(), rounds=2)
-    train = words.splits["train"]
-    everything = [uid for round in range(2) for uid in uids_of(train, round).tolist()]
-    assert len(set(everything)) == len(everything)
-    store, counting, shares = Store(tmp_path, TOP, write=True), Counting(teacher), []
-    fill(store, counting, make_words(make_tokenizer(), rounds=1), 7, shares.append, Silent())
-    assert sorted(counting.predicted) == sorted(everything[: len(train)])
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-
-    shares.clear()
-    fill(store, counting, words, 7, shares.append, Silent())
-    assert sorted(counting.predicted) == sorted(everything), "each question once"
-    assert shares[0] > 0.5
-    assert shares[-1] == 1.0
-
-    fill(store, counting, words, 7, shares.append, Silent())
-    assert len(counting.predicted) == len(everything)
-    assert not open_store(tmp_path).lacks(everything).any()
-    fill(store, NoTeacher(), words, 7, shares.append, Silent())  # nothing is missing: nobody is needed
 
 
 def test_equal_blocks_are_one_question(tmp_path, teacher, words):
@@ -289,28 +219,3 @@ def test_equal_blocks_are_one_question(tmp_path, teacher, words):
     keep(store, teacher, [batch, batch], lambda done: None)
     assert len(store) == len(batch.uids)
     assert not store.lacks(twice).any()
-
-
-def test_a_damaged_shard_is_told_of_and_asked_again(tmp_path, teacher, words):
-    fill(Store(tmp_path, TOP, write=True), teacher, words, 8, lambda share: None, Silent())
-    shard = next(tmp_path.glob("shard-*.safetensors"))
-    shard.write_bytes(shard.read_bytes()[:-9] + b"\1" * 9)
-    said = []
-
-    class Listening(Silent):
-        def say(self, line):
-            said.append(line)
-
-    store, counting = open_store(tmp_path, write=True), Counting(teacher)
-    fill(store, counting, words, 8, lambda share: None, Listening())
-    assert said == [f"{shard} was damaged and is asked again"]
-    assert sorted(counting.predicted) == sorted(uids_of(words.splits["train"]).tolist())
-
-
-def test_without_a_teacher_missing_answers_are_refused(tmp_path, teacher, words):
-    store = Store(tmp_path, TOP, write=True)
-    keep(store, teacher, batches(words)[:2], lambda done: None)
-    everything = len(words.splits["train"])
-    with pytest.raises(MismatchError, match=f"no answer for {everything - 16} of {everything} questions") as refused:
-        fill(store, NoTeacher(), words, 8, lambda share: None, Silent())
-    assert "--teacher" in refused.value.remedy

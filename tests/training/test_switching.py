@@ -9,7 +9,7 @@ from limbeck.core.objective import requests
 from limbeck.core.task import TaskInfo
 from limbeck.core.want import Request, Want
 from limbeck.data.sequences import SequenceCollator, encode_sequences, sequence_batches
-from limbeck.recipes.multilingual import smoothed_words_and_teacher
+from limbeck.recipes.multilingual import MULTILINGUAL
 from limbeck.students.open import shape_of
 from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
@@ -69,10 +69,10 @@ def make_switch(rows, kept, strategy="threshold"):
 
 def trainer(folder, rows, switch, last=0):
     model = make_marian(seed=1, scale=1.0)
-    objective = smoothed_words_and_teacher(TASK)
+    objective = MULTILINGUAL.objective(TASK)
     seen = Seen(switch, last)
 
-    def gauge(model):
+    def dev_metrics(model):
         step = made.state.global_step
         both = dict(zip(("bleu of a-b", "bleu of b-a"), DEV[step], strict=True))
         return {"loss": 1.0, "bleu": float(step), **both}
@@ -89,7 +89,7 @@ def trainer(folder, rows, switch, last=0):
         folder=folder,
         seed=2,
         ask=requests(objective, shape_of(model), shape_of(model))[0],
-        gauge=gauge,
+        dev_metrics=dev_metrics,
         callbacks=[*switching(switch), seen],
     )
     return made, seen

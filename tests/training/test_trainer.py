@@ -10,7 +10,7 @@ from limbeck.data.corpus import load
 from limbeck.data.encode import Collator, batches, encode
 from limbeck.data.settings import DataSettings
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.recipes.cell import scorer
+from limbeck.tasks.text import TextEvaluator
 from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
 from limbeck.training.schedule import Schedule
@@ -35,18 +35,20 @@ def distiller(folder, corpus, teacher, *, callbacks=(), seed=3, objective=None, 
     tokenizer = make_tokenizer()
     set_seed(seed)
     model = make_classifier(layers=2, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    splits = {name: encode(getattr(corpus, name), tokenizer, 32) for name in ("train", "dev")}
+    evaluator = TextEvaluator(corpus.task, tokenizer, splits)
     return Distiller(
         model,
         objective=objective or 0.5 * Labels() + 0.5 * SoftTargets(temperature=3.0),
         teacher=teacher,
         task=corpus.task,
         schedule=Schedule(**{"epochs": 3, "batch_size": 16, "learning_rate": 1e-3} | schedule),
-        train=encode(corpus.train, tokenizer, 32),
-        dev=encode(corpus.dev, tokenizer, 32),
-        collate=Collator(tokenizer, corpus.task),
+        train=splits["train"],
+        dev=evaluator.dev,
+        collate=evaluator.collate,
         folder=folder,
         seed=seed,
-        score=scorer(corpus.task),
+        **evaluator.while_training(),
         callbacks=list(callbacks),
     )
 

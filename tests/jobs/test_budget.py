@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from transformers import TrainerCallback
 
 from limbeck.core.progress import Silent
-from limbeck.recipes.cell import train_cell
-from limbeck.recipes.compare_budget import Stopwatch, _shorter, shares, within
-from limbeck.recipes.compare_lanes import lanes
-from limbeck.recipes.compare_run import CompareRun, columns
+from limbeck.jobs.trial import run_trial
+from limbeck.jobs.budget import Stopwatch, _shorter, fit_to_budget, shares
+from limbeck.jobs.plan import plan_arm, trials, with_baselines
+from limbeck.jobs.comparison import CompareRun, columns_of
 from limbeck.recipes.prepare import Model, gather, prepare
 from limbeck.recipes.student import set_up
 from limbeck.training.schedule import Schedule

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from limbeck.recipes.compare import compare
-from limbeck.recipes.run import read_run
+from limbeck.jobs.compare import compare
+from limbeck.jobs.runfile import read_run
 from tiny import make_classifier, make_rows, make_tokenizer
 from tiny_language import make_masked, save
 

@@ -6,21 +6,21 @@ import pytest
 
 from limbeck.core.errors import KnobError
 from limbeck.core.task import TaskInfo
-from limbeck.recipes.compare_run import CompareRun, columns, spelled, write_compare
-from limbeck.recipes.recipe import RECIPES, Recipe, Stage, to_table
-from limbeck.recipes.run import Run, complete
+from limbeck.jobs.comparison import CompareRun, columns_of, spelled_out, write_comparison
+from limbeck.recipes.recipe import RECIPES, Recipe, StageSettings, Train
+from limbeck.jobs.settings import Run, resolve
 from running import limbeck
 
 TWO = {"two-layers": {"recipe": "hinton", "student": {"layers": 2}}}
 
 
 def whole(run):
-    return {name: complete(column, TaskInfo(kind="classify")) for name, column in columns(run).items()}
+    return {name: resolve(column, TaskInfo(kind="classify")) for name, column in columns_of(run).items()}
 
 
 def test_columns_are_the_recipes_and_then_what_each_adds():
     run = CompareRun(recipes="finetune, logits", columns={**TWO, "logits": {"train": {"epochs": 7}}}, seeds=3)
-    found = columns(run)
+    found = columns_of(run)
     assert list(found) == ["finetune", "logits", "two-layers"]
     assert [column.recipe for column in found.values()] == ["finetune", "logits", "hinton"]
     assert found["two-layers"].student.layers == 2
@@ -50,12 +50,12 @@ def test_what_is_written_reads_back_as_the_same_columns(long_recipe):
     before = whole(run)
     assert before["long"].train.epochs == 9.0
     assert before["finetune"].train.epochs == 3.0
-    complete_run = spelled(run, before)
-    text = write_compare(complete_run)
+    resolved = spelled_out(run, before, "classify")
+    text = write_comparison(resolved)
     back = CompareRun(**tomllib.loads(text))
-    assert back == complete_run
+    assert back == resolved
     assert whole(back) == before
-    assert write_compare(spelled(back, whole(back))) == text
+    assert write_comparison(spelled_out(back, whole(back), "classify")) == text
     assert "\nrecipe = " not in text.split("[columns")[0]
 
 
@@ -99,7 +99,7 @@ def test_print_writes_the_whole_file(tmp_path):
 )
 def test_slips_are_named_with_their_remedy(knobs, message):
     with pytest.raises(KnobError, match=message):
-        columns(CompareRun(**knobs))
+        columns_of(CompareRun(**knobs))
 
 
 def test_a_slip_on_the_command_line_ends_with_code_2(tmp_path):
