@@ -3,34 +3,38 @@
 import pytest
 
 from limbeck.core.progress import Silent
-from limbeck.recipes.compare_lanes import lanes
-from limbeck.recipes.compare_run import CompareRun, columns
-from limbeck.recipes.prepare import Model, gather, prepare
-from limbeck.recipes.student import set_up
+from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.plan import plan_arm, trials, with_baselines
+from limbeck.tasks.base import Model
+from limbeck.tasks.find import task_of
 from tiny import make_classifier, make_rows, make_tokenizer
 
 
 @pytest.fixture(scope="module")
-def material():
+def setup():
     teacher = Model(make_classifier(), make_tokenizer())
-    return gather(CompareRun(), Silent(), data=make_rows(120), teacher=teacher)
+    return task_of(CompareRun(), teacher).prepare(make_rows(120), teacher, Silent())
 
 
-def students(material, recipes, each, **knobs):
-    run = CompareRun(recipes=recipes, each=each, **knobs)
-    return {name: set_up(prepare(column, material, Silent())) for name, column in columns(run).items()}
+def planned(setup, recipes, columns, **knobs):
+    run = CompareRun(recipes=recipes, columns=columns, **knobs)
+    return {name: plan_arm(name, column, setup, Silent()) for name, column in columns_of(run).items()}
 
 
-def told(field):
-    return [(lane.name, lane.than, lane.plain) for lane in field]
+def arms(setup, recipes, columns, **knobs):
+    return with_baselines(planned(setup, recipes, columns, **knobs), setup.task)
 
 
-def test_students_that_are_alike_share_a_baseline(material):
+def named(found):
+    return [(arm.name, arm.baseline, arm.supervised) for arm in found]
+
+
+def test_students_that_are_alike_share_a_baseline(setup):
     one = {
         "one": {"recipe": "hinton", "student": {"layers": 1}},
         "other": {"recipe": "logits", "student": {"layers": 1}},
     }
-    assert told(lanes(students(material, "hinton,finetune", one))) == [
+    assert named(arms(setup, "hinton,finetune", one)) == [
         ("hinton", "finetune", False),
         ("finetune", "", True),
         ("plain-one", "", True),
@@ -39,26 +43,28 @@ def test_students_that_are_alike_share_a_baseline(material):
     ]
 
 
-def test_another_schedule_is_another_baseline(material):
+def test_another_schedule_is_another_baseline(setup):
     longer = {"longer": {"recipe": "hinton", "train": {"epochs": 5.0}}}
-    field = lanes(students(material, "finetune,hinton", longer))
-    assert told(field)[2:] == [("plain-longer", "", True), ("longer", "plain-longer", False)]
-    assert [lane.epochs for lane in field] == [3.0, 3.0, 5.0, 5.0]
+    found = arms(setup, "finetune,hinton", longer)
+    assert named(found)[2:] == [("plain-longer", "", True), ("longer", "plain-longer", False)]
+    assert [arm.epochs for arm in found] == [3.0, 3.0, 5.0, 5.0]
 
 
-def test_a_baseline_keeps_its_name_when_other_columns_are_gone(material):
+def test_a_baseline_keeps_its_name_when_other_columns_are_gone(setup):
     """Else a resumed run would take the finished model of another student for it."""
-    each = {f"l{layers}": {"recipe": "hinton", "student": {"layers": layers}} for layers in (1, 2, 3)}
-    whole = students(material, "", each)
-    before = {lane.name: lane.student.start.network.config.num_hidden_layers for lane in lanes(whole)}
+    columns = {f"l{layers}": {"recipe": "hinton", "student": {"layers": layers}} for layers in (1, 2, 3)}
+    whole = planned(setup, "", columns)
+    before = {arm.name: arm.start.network.config.num_hidden_layers for arm in with_baselines(whole, setup.task)}
     del whole["l1"]
-    after = {lane.name: lane.student.start.network.config.num_hidden_layers for lane in lanes(whole)}
+    after = {arm.name: arm.start.network.config.num_hidden_layers for arm in with_baselines(whole, setup.task)}
     assert after.items() <= before.items()
     assert len(after) == 4
 
 
-def test_cells_go_by_lane_and_seed(material):
-    (plain, lane) = lanes(students(material, "hinton", {}, seeds=2, seed=4))
-    assert [cell.name for cell in lane.cells] == ["hinton-seed4", "hinton-seed5"]
-    assert [cell.title for cell in plain.cells] == ["plain-hinton, seed 4", "plain-hinton, seed 5"]
-    assert told(lanes(students(material, "hinton", {}, baseline=False))) == [("hinton", "", False)]
+def test_trials_go_by_seed_and_arm(setup):
+    plain, arm = arms(setup, "hinton", {}, seeds=2, seed=4)
+    assert [trial.name for trial in trials([arm])] == ["hinton-seed4", "hinton-seed5"]
+    assert [trial.title for trial in trials([plain])] == ["plain-hinton, seed 4", "plain-hinton, seed 5"]
+    both = ["plain-hinton-seed4", "hinton-seed4", "plain-hinton-seed5", "hinton-seed5"]
+    assert [trial.name for trial in trials([plain, arm])] == both
+    assert named(arms(setup, "hinton", {}, baseline=False)) == [("hinton", "", False)]

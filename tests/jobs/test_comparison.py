@@ -33,10 +33,14 @@ def test_columns_are_the_recipes_and_then_what_each_adds():
 def long_recipe():
     """A recipe with a stage and defaults of its own."""
     hinton = RECIPES["hinton"]
-    stage = Stage(epochs=5.0, decay="constant", objective=to_table(hinton.objective(TaskInfo(kind="classify"))))
+    stage = StageSettings(epochs=5.0, decay="constant")
     defaults = {"train": {"epochs": 9.0}, "student": {"keep": "first"}}
     RECIPES["long"] = Recipe(
-        "long", "for a test", hinton.paper, hinton.objective, lambda task: {"before": stage}, defaults=defaults
+        "long",
+        "for a test",
+        hinton.paper,
+        lambda task: (Train(hinton.objective(task), "before", stage), Train(hinton.objective(task))),
+        defaults=defaults,
     )
     yield
     del RECIPES["long"]

@@ -14,9 +14,10 @@ from limbeck.core.errors import KnobError
 from limbeck.core.objective import misfits
 from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
-from limbeck.recipes.directions import Direction
-from limbeck.recipes.recipe import Stage, from_table
-from limbeck.recipes.run import CUSTOM, Run, TrainRun, complete, differences, overlay, read_run, undot, write_run
+from limbeck.recipes.recipe import StageSettings
+from limbeck.jobs.runfile import differences, overlay, read_run, undot, write_run
+from limbeck.jobs.settings import CUSTOM, Run, TrainRun, resolve
+from limbeck.core.knob import TABLES
 from limbeck.students.shrink import Shrink
 from running import limbeck
 
@@ -67,7 +68,7 @@ def objectives(draw):
 
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz-0123456789", min_size=1, max_size=8)
-STAGES = st.dictionaries(NAMES, settings_of(Stage, objective=objectives()), max_size=2)
+STAGES = st.dictionaries(NAMES, settings_of(StageSettings, objective=objectives()), max_size=2)
 DIRECTIONS = st.dictionaries(NAMES, settings_of(Direction), max_size=2)
 
 
@@ -140,13 +141,13 @@ def test_a_slip_in_the_file_is_named(tmp_path, text, message):
     file = tmp_path / "run.toml"
     file.write_text(text)
     with pytest.raises(KnobError, match=message):
-        complete(Run(**read_run(file)), TaskInfo(kind="classify"))
+        resolve(Run(**read_run(file)), TaskInfo(kind="classify"))
 
 
 def test_a_recipe_is_spelled_out():
-    assert complete(Run(), TaskInfo(kind="classify")).objective["hinton"] == {"weight": 0.5, "temperature": 4.0}
-    assert complete(Run(), TaskInfo(kind="regress")).recipe == "logits"
-    custom = complete(Run(recipe=CUSTOM, objective={"hinton": {}}), TaskInfo(kind="classify"))
+    assert resolve(Run(), TaskInfo(kind="classify")).objective["hinton"] == {"weight": 0.5, "temperature": 4.0}
+    assert resolve(Run(), TaskInfo(kind="regress")).recipe == "logits"
+    custom = resolve(Run(recipe=CUSTOM, objective={"hinton": {}}), TaskInfo(kind="classify"))
     assert custom.objective == {"hinton": {"weight": 1.0, "temperature": 2.0}}
 
 
@@ -164,13 +165,13 @@ def test_overlay_and_undot():
 @pytest.mark.parametrize("kind", ["tag", "answer"])
 def test_of_places_no_texts_are_made_up_unless_asked(kind):
     task = TaskInfo(kind=kind, labels=("a", "b"))
-    assert complete(Run(), task).recipe == "hinton"
-    assert complete(Run(recipe="tinybert"), TaskInfo(kind="classify", labels=("a", "b"))).augment.kind == "tinybert"
-    plain = complete(Run(recipe="tinybert"), task)
+    assert resolve(Run(), task).recipe == "hinton"
+    assert resolve(Run(recipe="tinybert"), TaskInfo(kind="classify", labels=("a", "b"))).augment.kind == "tinybert"
+    plain = resolve(Run(recipe="tinybert"), task)
     assert (plain.augment.kind, plain.train.epochs) == ("none", 3.0)
-    assert complete(Run(recipe="tinybert", augment={"kind": "bilstm"}), task).augment.kind == "bilstm"
+    assert resolve(Run(recipe="tinybert", augment={"kind": "bilstm"}), task).augment.kind == "bilstm"
     with pytest.raises(KnobError, match="does not serve"):
-        complete(Run(recipe="pkd-skip"), task)
+        resolve(Run(recipe="pkd-skip"), task)
 
 
 @pytest.mark.parametrize("name", RECIPES)

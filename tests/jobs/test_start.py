@@ -6,9 +6,10 @@ from transformers import BertTokenizerFast
 
 from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Silent
-from limbeck.recipes.prepare import Model, gather, prepare
-from limbeck.recipes.run import Run
-from limbeck.recipes.student import set_up
+from limbeck.jobs.plan import plan_arm
+from limbeck.jobs.settings import Run
+from limbeck.tasks.base import Model
+from limbeck.tasks.find import task_of
 from running import WORDS, limbeck
 from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer
 from tiny_language import make_masked, make_text, save
@@ -18,8 +19,9 @@ FAMILIES = {"albert": "albert", "mobilebert": "mobilebert", "bilstm": "limbeck-b
 
 
 @pytest.fixture(scope="module")
-def material():
-    return gather(Run(), Silent(), data=make_rows(120), teacher=Model(make_classifier(), make_tokenizer()))
+def setup():
+    teacher = Model(make_classifier(), make_tokenizer())
+    return task_of(Run(), teacher).prepare(make_rows(120), teacher, Silent())
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +29,8 @@ def other(tmp_path_factory):
     return save(make_classifier(seed=9), make_tokenizer(), tmp_path_factory.mktemp("other") / "bert")
 
 
-def started(material, in_hand=None, **knobs):
-    return set_up(prepare(Run(**knobs, **PLAIN), material, Silent(), in_hand))
+def planned(setup, in_hand=None, **knobs):
+    return plan_arm("student", Run(**knobs, **PLAIN), setup, Silent(), in_hand)
 
 
 def words_of(network):
@@ -36,39 +38,39 @@ def words_of(network):
 
 
 @pytest.mark.parametrize("recipe", FAMILIES)
-def test_the_family_of_a_recipe_is_made_from_the_model_given(material, other, recipe):
-    student = started(material, recipe=recipe, student_from=str(other))
+def test_the_family_of_a_recipe_is_made_from_the_model_given(setup, other, recipe):
+    arm = planned(setup, recipe=recipe, student_from=str(other))
     torch.manual_seed(0)
-    for network in (student.start.network, student.start.student()):
+    for network in (arm.start.network, arm.start.build()):
         assert network.config.model_type == FAMILIES[recipe]
-    assert student.run.student.family == recipe
-    made = started(material, recipe=recipe, student={"family": recipe}).start
-    assert made.network.num_parameters() == student.start.network.num_parameters()
-    assert not torch.equal(words_of(made.network), words_of(student.start.network))
-    assert str(other) in student.start.origin
+    assert arm.run.student.family == recipe
+    made = planned(setup, recipe=recipe, student={"family": recipe}).start
+    assert made.network.num_parameters() == arm.start.network.num_parameters()
+    assert not torch.equal(words_of(made.network), words_of(arm.start.network))
+    assert str(other) in arm.start.origin
 
 
 @pytest.mark.parametrize("recipe", FAMILIES)
-def test_a_model_that_is_of_the_family_stays_as_it_is(material, tmp_path, recipe):
-    own = started(material, recipe=recipe).start.network
+def test_a_model_that_is_of_the_family_stays_as_it_is(setup, tmp_path, recipe):
+    own = planned(setup, recipe=recipe).start.network
     place = save(own, make_tokenizer(), tmp_path / recipe)
-    start = started(material, recipe=recipe, student_from=str(place)).start
-    again, kept = start.student().state_dict(), own.state_dict()
+    start = planned(setup, recipe=recipe, student_from=str(place)).start
+    again, kept = start.build().state_dict(), own.state_dict()
     assert again.keys() == kept.keys()
     assert all(torch.equal(again[name], kept[name]) for name in kept)
 
 
 @pytest.mark.parametrize("recipe", FAMILIES)
-def test_a_model_in_hand_becomes_one_of_the_family(material, recipe):
-    start = started(material, Model(make_classifier(seed=9), make_tokenizer()), recipe=recipe).start
-    assert start.student().config.model_type == FAMILIES[recipe]
-    assert start.origin.startswith("Of the given model")
+def test_a_model_in_hand_becomes_one_of_the_family(setup, recipe):
+    start = planned(setup, Model(make_classifier(seed=9), make_tokenizer()), recipe=recipe).start
+    assert start.build().config.model_type == FAMILIES[recipe]
+    assert start.origin.startswith("From the given model")
 
 
 @pytest.mark.parametrize(("keep", "layers"), [("first", 4), ("last", 4), ("every-2", 2), ("0,1,3", 3)])
-def test_layers_named_are_kept_of_the_model_given(material, other, keep, layers):
-    student = started(material, recipe="hinton", student_from=str(other), student={"keep": keep})
-    assert student.start.network.config.num_hidden_layers == layers
+def test_layers_named_are_kept_of_the_model_given(setup, other, keep, layers):
+    arm = planned(setup, recipe="hinton", student_from=str(other), student={"keep": keep})
+    assert arm.start.network.config.num_hidden_layers == layers
 
 
 def test_on_running_text_another_family_or_size_is_refused_by_name(tmp_path):
@@ -88,22 +90,22 @@ def test_on_running_text_another_family_or_size_is_refused_by_name(tmp_path):
 
 @pytest.fixture
 def foreign():
-    """A student that cuts text into other tokens."""
+    """A student with a tokenizer of its own."""
     vocabulary = [*VOCABULARY[:5], *reversed(VOCABULARY[5:])]
     tokenizer = BertTokenizerFast(vocab={word: index for index, word in enumerate(vocabulary)}, model_max_length=64)
     return Model(make_classifier(layers=2), tokenizer)
 
 
 @pytest.mark.parametrize(("recipe", "compared"), [("minilmv2", "queries, keys, values"), ("tinybert", "hidden")])
-def test_tokens_cut_differently_cannot_be_compared(material, foreign, recipe, compared):
+def test_tokens_of_different_tokenizers_cannot_be_compared(setup, foreign, recipe, compared):
     with pytest.raises(MismatchError, match=rf"compares {compared}.* token by token.*\n.*--recipe logits"):
-        started(material, foreign, recipe=recipe)
+        planned(setup, foreign, recipe=recipe)
     with pytest.raises(MismatchError, match="token by token"):
-        started(material, foreign, recipe=recipe, teacher_cache={"live": True})
+        planned(setup, foreign, recipe=recipe, teacher_cache={"live": True})
 
 
-def test_what_the_remedy_names_serves_tokens_cut_differently(material, foreign):
+def test_what_the_remedy_names_serves_different_tokenizers(setup, foreign):
     for recipe in ("logits", "hinton", "pkd-skip"):
-        assert started(material, foreign, recipe=recipe).start.network is foreign.network
+        assert planned(setup, foreign, recipe=recipe).start.network is foreign.network
     with pytest.raises(MismatchError, match=r"one batch cannot serve both\n.*--teacher-cache.live"):
-        started(material, foreign, recipe="hinton", teacher_cache={"live": True})
+        planned(setup, foreign, recipe="hinton", teacher_cache={"live": True})

@@ -20,7 +20,7 @@ from limbeck.data.subwords import train_subwords
 from limbeck.measure.tokens import tally
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.loss import loss
-from limbeck.recipes.sequence_exam import SequenceExam
+from limbeck.tasks.seq2seq import Seq2SeqEvaluator
 from limbeck.students.open_translator import decoder_start, new_translator
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.teachers.keep import keep
@@ -246,27 +246,27 @@ def test_a_run_leaves_its_teacher_as_it_was(tmp_path, recipe):
     assert not all(torch.equal(tensor, before.get(name, tensor)) for name, tensor in made.student.state_dict().items())
 
 
-def make_exam(model, sources=SOURCES, targets=TARGETS) -> SequenceExam:
+def make_evaluator(model, sources=SOURCES, targets=TARGETS) -> Seq2SeqEvaluator:
     texts = Parallel(list(sources), list(targets), source_uids(sources))
-    return SequenceExam(TASK, PIECES, decoder_start(model), texts, texts, TranslateSettings(test_beam=3), 64)
+    return Seq2SeqEvaluator(TASK, PIECES, decoder_start(model), texts, texts, TranslateSettings(test_beam=3), 64)
 
 
 def test_perplexity_is_that_of_a_plain_loop(model):
     told = [plain_nats(model, PIECES, source, target) for source, target in zip(SOURCES, TARGETS, strict=True)]
     wanted = math.exp(sum(nats for nats, _ in told) / sum(count for _, count in told))
-    found = make_exam(model).test(model).quality
+    found = make_evaluator(model).test(model).scores
     assert found["perplexity"] == pytest.approx(wanted, rel=1e-5)
-    assert make_exam(model).watched()["gauge"](model)["perplexity"] == pytest.approx(wanted, rel=1e-5)
+    assert make_evaluator(model).dev_metrics(model)["perplexity"] == pytest.approx(wanted, rel=1e-5)
 
 
 def test_a_sentence_that_stands_twice_is_counted_twice(model):
-    once, twice = make_exam(model), make_exam(model, [*SOURCES, SOURCES[0]], [*TARGETS, TARGETS[0]])
-    (one, *_), (two, *_) = (tokens_of(exam, model) for exam in (once, twice))
+    once, twice = make_evaluator(model), make_evaluator(model, [*SOURCES, SOURCES[0]], [*TARGETS, TARGETS[0]])
+    (one, *_), (two, *_) = (tokens_of(evaluator, model) for evaluator in (once, twice))
     assert two == one + plain_nats(model, PIECES, SOURCES[0], TARGETS[0])[1]
 
 
-def tokens_of(exam, model):
-    nats, counts = exam._nats(model, exam.dev)
+def tokens_of(evaluator, model):
+    nats, counts = evaluator._nats(model, evaluator.dev)
     return counts.sum(), nats.sum()
 
 
@@ -311,11 +311,11 @@ def test_steps_cut_into_micro_batches_train_the_same_student(teacher, tmp_path):
 
     def trained(name: str, **how):
         student = make_model(seed=2)
-        rows, exam = encoded(student), make_exam(student)
+        rows, evaluator = encoded(student), make_evaluator(student)
         schedule = Schedule(epochs=2, learning_rate=1e-3, max_grad_norm=0, bucket=False, evals_per_epoch=1, **how)
         trainer = Distiller(
-            student, objective=BLEND, teacher=teacher, task=TASK, schedule=schedule, train=rows, dev=exam.dev,
-            collate=exam.collate, folder=tmp_path / name, seed=0, gauge=exam.watched()["gauge"],
+            student, objective=BLEND, teacher=teacher, task=TASK, schedule=schedule, train=rows, dev=evaluator.dev,
+            collate=evaluator.collate, folder=tmp_path / name, seed=0, dev_metrics=evaluator.dev_metrics,
         )  # fmt: skip
         trainer.train()
         return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry], student

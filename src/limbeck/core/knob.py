@@ -125,9 +125,11 @@ class Knobs(Settings):
         for name, value in (self.model_extra or {}).items():
             if kind not in TABLES[name].kinds and value != (default := TABLES[name].cls()) and value != {}:
                 changed = next(
-                    (key for key in type(default).model_fields if getattr(value, key, 0) != getattr(default, key)), ""
+                    (f".{key}" for key in type(value).model_fields if getattr(value, key) != getattr(default, key))
+                    if isinstance(value, Settings)
+                    else iter([""])
                 )
-                raise KnobError(f"'{name}.{changed}' has no effect for --task {kind}", "leave it out")
+                raise KnobError(f"'{name}{changed}' has no effect for --task {kind}", "leave it out")
         own = [entry for entry in TABLES.values() if kind in entry.kinds]
         others = {name for name in (self.model_extra or {}) if kind not in TABLES[name].kinds}
         kept = {key: value for key, value in self.model_dump(exclude_unset=True).items() if key not in others}
