@@ -49,8 +49,14 @@ FLAGS: dict[str, str] = {
     "--objective.patience.": "--objective.pkd.",
 }  # "--train.threads": "--schedule.threads"; a whole table: "--train.": "--schedule."
 KEYS: dict[str, str] = {
-    **{f"knobs/{old}": f"knobs/{new}" for old, new in (("places", "windows"), ("text", "blocks"), ("pairs", "parallel"))},
-    **{f"knobs/{old}": f"knobs/{new}" for old, new in (("teach", "teacher_cache"), ("each", "columns"), ("new", "seq2seq"))},
+    **{
+        f"knobs/{old}": f"knobs/{new}"
+        for old, new in (("places", "windows"), ("text", "blocks"), ("pairs", "parallel"))
+    },
+    **{
+        f"knobs/{old}": f"knobs/{new}"
+        for old, new in (("teach", "teacher_cache"), ("each", "columns"), ("new", "seq2seq"))
+    },
     "task/vocabulary": "task/vocab_size",
     "task/watched": "task/metric",
     "patience": "pkd",
@@ -58,7 +64,10 @@ KEYS: dict[str, str] = {
     "logits": "statistics",
 }  # parts of paths in Records and run files: "knobs/train": "knobs/schedule", "arms": "models"
 VALUES: dict[str, str] = {"drawn": "sampled"}  # words of commands, strings and names in Records: "mask-fill": "fill"
-FILES: dict[str, str] = {"teacher-answers": "teacher-cache", "words": "tokens"}  # parts of paths in a run's folder: "arms": "trials", "result.json": "trial.json"
+FILES: dict[str, str] = {
+    "teacher-answers": "teacher-cache",
+    "words": "tokens",
+}  # parts of paths in a run's folder: "arms": "trials", "result.json": "trial.json"
 
 TESTS = Path(__file__).resolve().parent
 RESUMED = ", resumed"

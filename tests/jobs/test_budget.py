@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from transformers import TrainerCallback
 
 from limbeck.core.progress import Silent
-from limbeck.jobs.trial import run_trial
 from limbeck.jobs.budget import Stopwatch, _shorter, fit_to_budget, shares
-from limbeck.jobs.plan import plan_arm, trials, with_baselines
 from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.plan import plan_arm, trials, with_baselines
+from limbeck.jobs.trial import run_trial
 from limbeck.tasks.base import Model
 from limbeck.tasks.find import task_of
 from limbeck.training.schedule import Schedule
@@ -98,6 +98,7 @@ def test_a_column_that_comes_later_has_its_part_and_changes_no_other(arms, tmp_p
     found, note = fit_to_budget(arms, 1e-6, tmp_path, Silent())
     assert settled(tmp_path) == {"staged": 1.0, "short": 0.0}
     assert [arm.epochs for arm in found] == pytest.approx([3.0, 1 / 7])
+    assert note.endswith("Epochs trained: staged 3 of 3; short 0.143 of 2.")
 
 
 def test_a_column_that_cannot_be_timed_is_not_free_of_the_budget(arms, tmp_path):

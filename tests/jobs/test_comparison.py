@@ -7,8 +7,8 @@ import pytest
 from limbeck.core.errors import KnobError
 from limbeck.core.task import TaskInfo
 from limbeck.jobs.comparison import CompareRun, columns_of, spelled_out, write_comparison
-from limbeck.recipes.recipe import RECIPES, Recipe, StageSettings, Train
 from limbeck.jobs.settings import Run, resolve
+from limbeck.recipes.recipe import RECIPES, Recipe, StageSettings, Train
 from running import limbeck
 
 TWO = {"two-layers": {"recipe": "hinton", "student": {"layers": 2}}}
@@ -27,6 +27,20 @@ def test_columns_are_the_recipes_and_then_what_each_adds():
     assert [column.train.epochs for column in found.values()] == [3.0, 7.0, 3.0]
     assert {type(column) for column in found.values()} == {Run}
     assert {column.seeds for column in found.values()} == {3}
+
+
+@pytest.mark.parametrize(
+    ("task", "names"),
+    [
+        ("auto", ["finetune", "hinton", "pkd-skip"]),
+        ("answer", ["finetune", "hinton"]),
+        ("generate", ["finetune", "truncated"]),
+        ("translate", ["finetune", "word-kd", "seq-kd"]),
+    ],
+)
+def test_without_names_the_columns_are_those_of_the_task(task, names):
+    assert list(columns_of(CompareRun(data={"task": task}))) == names
+    assert list(columns_of(CompareRun(data={"task": task}, columns=TWO))) == ["two-layers"]
 
 
 @pytest.fixture
@@ -89,7 +103,6 @@ def test_print_writes_the_whole_file(tmp_path):
         ({"recipes": "finetune", "columns": {"three": {}}}, r"no recipe 'three'\n.*\[columns.three\]"),
         ({"recipes": "finetune", "columns": {"a": {"recipe": "logit"}}}, "did you mean 'logits'"),
         ({"recipes": "hinton,hinton"}, r"twice.*\n.*\[columns.hinton-2\]"),
-        ({"recipes": ""}, "nothing to compare"),
         ({"recipe": "hinton"}, "'recipe' is not one of a whole comparison\n.*--recipes"),
         ({"objective": {"hinton": {}}}, r"'objective' is not.*\n.*\[columns"),
         ({"recipes": "hinton", "columns": {"hinton": {"seeds": 3}}}, "'seeds' is the same for all"),
@@ -112,7 +125,7 @@ def test_a_slip_on_the_command_line_ends_with_code_2(tmp_path):
         (("--recipe", "hinton"), "--recipes"),
         (("--recipes", "finetune,hintn"), "did you mean 'hinton'"),
         (("--recipes", "finetune", "--budget-minutes", -1), "greater than or equal to 0"),
-        (("--recipes", "finetune", "--task", "generate"), "limbeck report"),
+        (("--recipes", "pkd-skip", "--task", "generate"), "does not serve --task generate"),
     ):
         said = limbeck("compare", "--teacher", "nowhere", "--data", "nowhere.csv", "--out", out, *words)
         assert said.code == 2

@@ -10,7 +10,6 @@ from limbeck.jobs.plan import plan_arm
 from limbeck.jobs.settings import Run
 from limbeck.tasks.base import Model
 from limbeck.tasks.find import task_of
-from running import WORDS, limbeck
 from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer
 from tiny_language import make_masked, make_text, save
 
@@ -73,19 +72,20 @@ def test_layers_named_are_kept_of_the_model_given(setup, other, keep, layers):
     assert arm.start.network.config.num_hidden_layers == layers
 
 
-def test_on_running_text_another_family_or_size_is_refused_by_name(tmp_path):
-    teacher, start = (save(make_masked(layers=2, seed=n), make_tokenizer(), tmp_path / str(n)) for n in (1, 2))
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("\n\n".join(make_text(40)), encoding="utf-8")
-    given = ("--task", "mask-fill", "--teacher", teacher, "--student-from", start, "--data", corpus)
-    said = limbeck("distill", *given, "--recipe", "mobilebert", "--out", tmp_path / "run", *WORDS)
-    assert said.code == 2
-    assert "family 'mobilebert', but the model it starts from is a bert" in said.err
-    assert "--student.family same" in said.err
-    said = limbeck("distill", *given, "--student.layers", 1, "--out", tmp_path / "run", *WORDS)
-    assert said.code == 2
-    assert "taken as it is here" in said.err
-    assert not (tmp_path / "run").exists()
+@pytest.mark.parametrize(
+    ("knobs", "family", "layers"),
+    [({"recipe": "mobilebert"}, "mobilebert", 2), ({"student": {"layers": 1}}, "bert", 1), ({}, "bert", 2)],
+)
+def test_on_running_text_too_the_model_given_is_shrunk_or_taken_as_it_is(tmp_path, knobs, family, layers):
+    teacher = Model(make_masked(layers=2, seed=1), make_tokenizer())
+    start = save(make_masked(layers=2, seed=2), make_tokenizer(), tmp_path / "start")
+    run = Run(data={"task": "mask-fill"}, blocks={"length": 16}, student_from=str(start), **knobs)
+    setup = task_of(run, teacher).prepare(make_text(60), teacher, Silent())
+    arm = plan_arm("student", run, setup, Silent())
+    torch.manual_seed(0)
+    for network in (arm.start.network, arm.start.build()):
+        assert (network.config.model_type, network.config.num_hidden_layers) == (family, layers)
+    assert str(start) in arm.start.origin
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pytest
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.progress import Silent
 from limbeck.core.task import TaskInfo
+from limbeck.data.direction_settings import prefix_of, tag_of, target_language
 from limbeck.data.parallel import read_parallel
 from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 from limbeck.data.subwords import train_subwords
-from limbeck.data.direction_settings import prefix_of, tag_of, target_language
 from limbeck.jobs.settings import Run, resolve
 from limbeck.tasks.directions import REVERSED, Direction, _without_leaks, check_tag, concatenate, open_directions
 from limbeck.tasks.seq2seq import Seq2SeqSetup, Translation
@@ -105,9 +105,12 @@ def test_a_direction_of_which_nothing_is_left_is_refused(corpora):
     ],
 )
 def test_a_slip_is_refused_before_anything_is_opened(directions, message):
-    with pytest.raises(KnobError, match=message):
+    def prepare():
         run = Run(recipe="multilingual", directions=directions)
         Translation(TaskInfo(kind="translate"), run).prepare(None, None, Silent())
+
+    with pytest.raises(KnobError, match=message):
+        prepare()
 
 
 def test_other_tasks_have_no_directions():

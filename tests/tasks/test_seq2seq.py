@@ -20,9 +20,9 @@ from limbeck.data.subwords import train_subwords
 from limbeck.measure.tokens import tally
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.loss import loss
-from limbeck.tasks.seq2seq import Seq2SeqEvaluator
 from limbeck.students.open_translator import decoder_start, new_translator
 from limbeck.students.seq2seq_config import Seq2SeqConfig
+from limbeck.tasks.seq2seq import Seq2SeqEvaluator
 from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.store import About, Store, StoreTeacher

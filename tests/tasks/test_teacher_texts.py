@@ -5,11 +5,11 @@ import pytest
 
 from limbeck.core.errors import DataError, MismatchError
 from limbeck.data.parallel import Parallel
+from limbeck.students.fingerprint import fingerprint
+from limbeck.students.open_translator import open_translator
 from limbeck.tasks.base import Model
 from limbeck.tasks.seq2seq import generation_fingerprint
 from limbeck.tasks.teacher_texts import TeacherTexts, cached_texts
-from limbeck.students.fingerprint import fingerprint
-from limbeck.students.open_translator import open_translator
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translations import Translations
 from limbeck.teachers.translators import Hypothesis, Translator

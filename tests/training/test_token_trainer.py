@@ -171,7 +171,9 @@ def test_the_lowest_dev_perplexity_decides(tmp_path, words, teacher):
 
 def test_early_stopping_watches_perplexity(tmp_path, words, teacher):
     said = iter([5.0, 6.0, 7.0, 8.0, 9.0, 10.0])
-    trainer = distiller(tmp_path, words, teacher, dev_metrics=lambda model: {"perplexity": next(said)}, epochs=3, patience=2)
+    trainer = distiller(
+        tmp_path, words, teacher, dev_metrics=lambda model: {"perplexity": next(said)}, epochs=3, patience=2
+    )
     trainer.train()
     assert next(said) == 8.0
 

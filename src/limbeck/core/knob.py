@@ -107,7 +107,8 @@ class Knobs(Settings):
             if name not in TABLES:
                 raise KnobError(*_unknown(name, name, [*cls.model_fields, *TABLES]))
             found[name] = _checked(TABLES[name], found[name])
-        return found
+        # No table by any name is written as nothing, and reads back as nothing.
+        return {name: value for name, value in found.items() if value != {} or name not in TABLES}
 
     def table(self, cls: type[S]) -> S:
         """A task's table, or its defaults where nobody set any."""
