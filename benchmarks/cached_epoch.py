@@ -37,16 +37,16 @@ from common import (
 )
 from limbeck.core.objective import Objective
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.data.corpus import Corpus
-from limbeck.data.demo import demo_model
-from limbeck.data.encode import Collator, Encoded, batches, encode
+from limbeck.data.sources.demo import demo_model
+from limbeck.data.text.encode import Collator, Encoded, batches, encode
+from limbeck.data.text.examples import Corpus
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
+from limbeck.students.load import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
 from limbeck.students.shrink import Shrink
 from limbeck.tasks.text import data_fingerprint
-from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import Cache
 from limbeck.training.schedule import Schedule
 
 LAYERS = 3

@@ -39,19 +39,19 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent
 from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.data.demo import demo_model, demo_reviews
-from limbeck.data.language import BlockSettings, MaskSettings
+from limbeck.data.language.examples import Tokens
+from limbeck.data.language.settings import BlockSettings, MaskSettings
 from limbeck.data.settings import DataSettings
-from limbeck.data.tokens import Tokens
+from limbeck.data.sources.demo import demo_model, demo_reviews
 from limbeck.jobs.cache import cache
 from limbeck.jobs.settings import CacheRun
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import LanguageModeling, Truncated
-from limbeck.students.open import fingerprint, open_language_model
+from limbeck.students.load import fingerprint, open_language_model
 from limbeck.students.shrink import Shrink
 from limbeck.tasks.base import EncodedData, Model
 from limbeck.tasks.language import LanguageTask
-from limbeck.teachers.store import StoreTeacher, open_store
+from limbeck.teachers.topk import TopKTeacher, open_store
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 
@@ -161,8 +161,8 @@ def fill(folder: Path, blocks: int) -> dict[str, str]:
     return dict(cache(settings(folder, blocks), teacher=Model(teacher, tokenizer)).about.fingerprints)
 
 
-def kept(folder: Path) -> StoreTeacher:
-    return StoreTeacher(open_store(folder / "cache"))
+def kept(folder: Path) -> TopKTeacher:
+    return TopKTeacher(open_store(folder / "cache"))
 
 
 def remember(job: dict[str, Any]) -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from limbeck.core.objective import Objective
     from limbeck.core.teacher import Teacher
-    from limbeck.data.corpus import Corpus
-    from limbeck.data.encode import Encoded
+    from limbeck.data.text.encode import Encoded
+    from limbeck.data.text.examples import Corpus
     from limbeck.training.schedule import Schedule
     from limbeck.training.trainer import Distiller
 
@@ -171,9 +171,9 @@ def each_turn(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, flo
 
 def sentences(rows: int) -> Corpus:
     """Rotten Tomatoes from the package index; always the same rows."""
-    from limbeck.data.corpus import load
-    from limbeck.data.demo import demo_rows
     from limbeck.data.settings import DataSettings
+    from limbeck.data.sources.demo import demo_rows
+    from limbeck.data.text.examples import load
 
     return load(DataSettings(limit=rows, max_length=MAX_LENGTH), demo_rows())
 
@@ -190,7 +190,7 @@ def make_distiller(
     folder: Path,
 ) -> Distiller:
     """Limbeck's own loop, without measuring on dev and without checkpoints."""
-    from limbeck.data.encode import Collator, encode
+    from limbeck.data.text.encode import Collator, encode
     from limbeck.tasks.text import TextEvaluator
     from limbeck.training.trainer import Distiller
 

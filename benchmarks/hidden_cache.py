@@ -33,15 +33,15 @@ from common import (
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch
 from limbeck.core.want import Request, Want
-from limbeck.data.bucket import Buckets
-from limbeck.data.corpus import Corpus
-from limbeck.data.demo import demo_model
-from limbeck.data.encode import Collator, Encoded, encode, to_batch
-from limbeck.students.open import fingerprint, open_encoder, tokenizer_fingerprint
+from limbeck.data.batches import Buckets
+from limbeck.data.sources.demo import demo_model
+from limbeck.data.text.encode import Collator, Encoded, encode, to_batch
+from limbeck.data.text.examples import Corpus
+from limbeck.students.load import fingerprint, open_encoder, tokenizer_fingerprint
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.text import data_fingerprint
-from limbeck.teachers.cache import Cache, estimate
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import Cache, estimate
 
 BATCH, LAYERS = 32, (1, 2, 3, 4, 5, 6)
 

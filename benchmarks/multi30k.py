@@ -15,17 +15,17 @@ from pathlib import Path
 import numpy as np
 
 from limbeck.core.record import Arm, Comparison, Record
-from limbeck.data.parallel import read_tested
-from limbeck.data.parallel_settings import ParallelSettings
+from limbeck.data.seq2seq.pairs import read_tested
+from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.settings import DataSettings
+from limbeck.exporters.ctranslate2 import CTranslate2Engine
 from limbeck.jobs.record import TIMED_ONCE, now
 from limbeck.measure.significance import compare
-from limbeck.students.open_translator import decoder_start, open_translator
+from limbeck.students.load import decoder_start, open_translator
 from limbeck.tasks.base import Evaluation
 from limbeck.tasks.generated import INT8
 from limbeck.tasks.seq2seq import Seq2SeqEvaluator, pairs_fingerprint
-from limbeck.teachers.ct2 import Converted
-from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.teachers.settings import TranslateSettings
 from story import HOME, WORK, limbeck, publish
 
 BySeed = dict[int, Evaluation]
@@ -88,7 +88,7 @@ def on_other(record: Record, teacher: Path) -> Record:
 
 def _tested(evaluator: Seq2SeqEvaluator, arm: Arm) -> BySeed:
     if arm.name == INT8:
-        return {arm.runs[0].seed: evaluator.test_engine(Converted(PLACE / "compare" / INT8))}
+        return {arm.runs[0].seed: evaluator.test_engine(CTranslate2Engine(PLACE / "compare" / INT8))}
     homes = {run.seed: PLACE / "compare" / "arms" / f"{arm.name}-seed{run.seed}" / "model" for run in arm.runs}
     return {seed: evaluator.test(open_translator(home)[0]) for seed, home in homes.items()}
 

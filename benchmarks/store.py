@@ -22,9 +22,9 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, set_see
 
 from common import HERE, SEED, Finding, Limit, each_turn, finish, flags, median_of, settle, turn_by_turn
 from limbeck.core.topk import Top
-from limbeck.data.demo import demo_model, demo_rows
+from limbeck.data.sources.demo import demo_model, demo_rows
 from limbeck.students.fingerprint import fingerprint
-from limbeck.teachers.store import About, Store, open_store
+from limbeck.teachers.topk import Manifest, Store, open_store
 
 BATCH, LENGTH, ASKED = 32, 128, 0.15
 ENTROPY = 2.5  # nats; a masked language model on its masked words
@@ -132,9 +132,9 @@ def divergences(true: Top, kept: Top) -> tuple[float, float]:
     return 1e3 * float(renormalised.mean()), 1e3 * float(tail.mean())
 
 
-def about(k: int, vocabulary: int) -> About:
+def about(k: int, vocabulary: int) -> Manifest:
     prints = dict.fromkeys(("teacher", "tokenizer", "data", "mask"), "0" * 16)
-    return About(k=k, vocabulary=vocabulary, fingerprints=prints)
+    return Manifest(k=k, vocabulary=vocabulary, fingerprints=prints)
 
 
 def fill(folder: Path, top: Top, counts: np.ndarray, vocabulary: int, copies: int = 1) -> float:

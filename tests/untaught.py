@@ -8,7 +8,7 @@ from limbeck.data.seq2seq.pairs import read_parallel
 from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DataSettings
-from limbeck.students.open_translator import new_translator
+from limbeck.students.load import new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from running import limbeck
 
@@ -26,7 +26,7 @@ def make_teacher(folder: Path, texts, endless: bool = False) -> Path:
     pieces = train_subwords(texts, SHAPE["vocabulary"])
     if not endless:
         pieces.model_max_length = SHAPE["positions"]
-    new_translator(Seq2SeqConfig(**SHAPE), pieces).save_pretrained(folder)
+    new_seq2seq(Seq2SeqConfig(**SHAPE), pieces).save_pretrained(folder)
     pieces.save_pretrained(folder)
     return folder
 

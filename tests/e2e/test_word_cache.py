@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from limbeck.core.record import Record
-from limbeck.teachers.store import open_store
+from limbeck.teachers.topk import open_store
 from running import BLOCKS, WORDS, files, finish, limbeck, start, stop
 from tiny import make_tokenizer
 from tiny_language import make_masked, save

@@ -8,7 +8,7 @@ import limbeck
 from limbeck import CacheRun, LanguageModeling, Model, Run, Shrink, Truncated, WordKD
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.record import Record
-from limbeck.teachers.store import open_store
+from limbeck.teachers.topk import open_store
 from running import limbeck as command
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import byte_level, make_causal, make_masked, make_text

@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from limbeck.core.record import Record
-from limbeck.students.open import open_language_model
+from limbeck.students.load import open_language_model
 from running import BLOCKS, QUICK, WORDS, limbeck
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import byte_level, make_causal, make_masked, make_text, save

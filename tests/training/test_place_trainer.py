@@ -4,20 +4,23 @@ import pytest
 import torch
 
 from limbeck.core.forward import forward
-from limbeck.data.batches import to_batch
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.span.corpus import encode_questions, read_questions
-from limbeck.data.token.corpus import encode_sentences, read_sentences
+from limbeck.data.text.encode import to_batch
+from limbeck.data.windows import load_places
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.loss import loss
-from limbeck.recipes.place_exam import PlaceExam
+from limbeck.tasks.span import SpanEvaluator
+from limbeck.tasks.token import TokenEvaluator
 from limbeck.teachers.live import LiveTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 from tiny import make_tokenizer
 from tiny_places import TAGS, make_questions, make_reader, make_sentences, make_tagger
 
-MAKE = {"tag": (make_tagger, make_sentences), "answer": (make_reader, make_questions)}
+MAKE = {
+    "tag": (make_tagger, make_sentences, TokenEvaluator),
+    "answer": (make_reader, make_questions, SpanEvaluator),
+}
 
 
 def trained(kind, folder, batch_size, accumulate):
@@ -26,14 +29,9 @@ def trained(kind, folder, batch_size, accumulate):
     for row in rows[:5]:
         row["tags" if kind == "tag" else "answers"] = None
     splits = {"train": rows, "dev": rows, "test": rows}
-    settings = DataSettings()
-    if kind == "tag":
-        rows = read_sentences(settings, WindowSettings(), splits, TAGS)
-        corpus = encode_sentences(rows, make_tokenizer(), settings, WindowSettings())
-    else:
-        rows = read_questions(settings, WindowSettings(), splits)
-        corpus = encode_questions(rows, make_tokenizer(), settings, WindowSettings())
-    exam = PlaceExam(corpus, make_tokenizer(), WindowSettings())
+    known = TAGS if kind == "tag" else ()
+    corpus = load_places(DataSettings(), WindowSettings(), kind, make_tokenizer(), splits, known_labels=known)
+    evaluator = MAKE[kind][2](corpus, make_tokenizer(), WindowSettings())
     how = {"batch_size": batch_size, "accumulate": accumulate, "epochs": 1.0, "warmup": 0.0, "evals_per_epoch": 1}
     model = make(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     trainer = Distiller(
@@ -44,11 +42,11 @@ def trained(kind, folder, batch_size, accumulate):
         # plain descent: an optimiser that divides by the gradient's size would hide a wrong one
         schedule=Schedule(learning_rate=1e-2, max_grad_norm=0.0, weight_decay=0.0, bucket=False, **how),
         train=corpus.train,
-        dev=exam.dev,
-        collate=exam.collate,
+        dev=evaluator.dev,
+        collate=evaluator.collate,
         folder=folder,
         seed=0,
-        **exam.watched(),
+        **evaluator.while_training(),
     )
     trainer.optimizer = torch.optim.SGD(model.parameters(), 1e-2)
     trainer.train()
@@ -79,6 +77,6 @@ def test_the_loss_is_the_mean_over_the_rows(kind, tmp_path):
     assert len(batch.in_loss) == len(batch.labels) == (24 if kind == "answer" else int(batch.predicted.sum()))
 
 
-def test_dev_figures_come_from_the_exam(tmp_path):
+def test_dev_metrics_come_from_the_evaluator(tmp_path):
     _, trainer = trained("answer", tmp_path, 4, 1)
     assert {"f1", "exact_match", "loss"} <= trainer.curve()[-1].dev.keys()

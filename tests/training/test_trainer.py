@@ -6,15 +6,13 @@ from transformers import TrainerCallback, set_seed
 
 from limbeck.core.errors import KnobError
 from limbeck.core.teacher import NoTeacher
-from limbeck.data.batches import batches
-from limbeck.data.padding import Collator
 from limbeck.data.settings import DataSettings
-from limbeck.data.text.encode import encode
-from limbeck.data.text.examples import read_texts
+from limbeck.data.text.encode import Collator, batches, encode
+from limbeck.data.text.examples import load
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.recipes.cell import scorer
+from limbeck.tasks.text import TextEvaluator
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.logits import LogitsCache
+from limbeck.teachers.logits import Cache
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import COMPLETE, Distiller
 from tiny import make_classifier, make_rows, make_tokenizer
@@ -25,7 +23,7 @@ def corpus():
     rows = make_rows(200)
     for row in rows[::9]:
         row["label"] = ""
-    return read_texts(DataSettings(), rows)
+    return load(DataSettings(), rows)
 
 
 @pytest.fixture(scope="module")
@@ -37,18 +35,20 @@ def distiller(folder, corpus, teacher, *, callbacks=(), seed=3, objective=None, 
     tokenizer = make_tokenizer()
     set_seed(seed)
     model = make_classifier(layers=2, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    splits = {name: encode(getattr(corpus, name), tokenizer, 32) for name in ("train", "dev")}
+    evaluator = TextEvaluator(corpus.task, tokenizer, splits)
     return Distiller(
         model,
         objective=objective or 0.5 * Labels() + 0.5 * SoftTargets(temperature=3.0),
         teacher=teacher,
         task=corpus.task,
         schedule=Schedule(**{"epochs": 3, "batch_size": 16, "learning_rate": 1e-3} | schedule),
-        train=encode(corpus.train, tokenizer, 32),
-        dev=encode(corpus.dev, tokenizer, 32),
-        collate=Collator.of(tokenizer, corpus.task),
+        train=splits["train"],
+        dev=evaluator.dev,
+        collate=evaluator.collate,
         folder=folder,
         seed=seed,
-        score=scorer(corpus.task),
+        **evaluator.while_training(),
         callbacks=list(callbacks),
     )
 
@@ -114,10 +114,10 @@ def test_a_half_written_checkpoint_is_passed_over(tmp_path, corpus, teacher):
 
 
 def test_live_and_cached_teachers_give_the_same_losses(tmp_path, corpus, teacher):
-    cache = LogitsCache(tmp_path / "cache", {})
+    cache = Cache(tmp_path / "cache", {})
     tokenizer = make_tokenizer()
     for split in (corpus.train, corpus.dev):
-        cache.fill(teacher, batches(encode(split, tokenizer, 32), Collator.of(tokenizer, corpus.task), 32))
+        cache.fill(teacher, batches(encode(split, tokenizer, 32), Collator(tokenizer, corpus.task), 32))
     live, cached = (
         distiller(tmp_path / name, corpus, asked) for name, asked in (("live", teacher), ("cached", cache.teacher()))
     )

@@ -107,7 +107,8 @@ class Knobs(Settings):
             if name not in TABLES:
                 raise KnobError(*_unknown(name, name, [*cls.model_fields, *TABLES]))
             found[name] = _checked(TABLES[name], found[name])
-        return found
+        # No table by any name is written as nothing, and reads back as nothing.
+        return {name: value for name, value in found.items() if value != {} or name not in TABLES}
 
     def table(self, cls: type[S]) -> S:
         """A task's table, or its defaults where nobody set any."""
@@ -125,9 +126,11 @@ class Knobs(Settings):
         for name, value in (self.model_extra or {}).items():
             if kind not in TABLES[name].kinds and value != (default := TABLES[name].cls()) and value != {}:
                 changed = next(
-                    (key for key in type(default).model_fields if getattr(value, key, 0) != getattr(default, key)), ""
+                    (f".{key}" for key in type(value).model_fields if getattr(value, key) != getattr(default, key))
+                    if isinstance(value, Settings)
+                    else iter([""])
                 )
-                raise KnobError(f"'{name}.{changed}' has no effect for --task {kind}", "leave it out")
+                raise KnobError(f"'{name}{changed}' has no effect for --task {kind}", "leave it out")
         own = [entry for entry in TABLES.values() if kind in entry.kinds]
         others = {name for name in (self.model_extra or {}) if kind not in TABLES[name].kinds}
         kept = {key: value for key, value in self.model_dump(exclude_unset=True).items() if key not in others}

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from limbeck.recipes.compare import compare
-from limbeck.recipes.run import read_run
+from limbeck.jobs.compare import compare
+from limbeck.jobs.runfile import read_run
 from tiny import make_classifier, make_rows, make_tokenizer
 from tiny_language import make_masked, save
 
@@ -22,7 +22,7 @@ def test_what_was_missing_is_there_when_the_run_is_resumed(tmp_path, monkeypatch
         "train": {"epochs": 1, "batch_size": 32, "threads": 1},
         "measure": {"speed": False, "bootstrap": 200},
         "augment": {"model": str(masked), "copies": 1, "limit": 20},
-        "each": {"tinybert": {"stages": {"intermediate": {"epochs": 1}}}},
+        "columns": {"tinybert": {"stages": {"intermediate": {"epochs": 1}}}},
     }
 
     def compared(**how):
@@ -33,7 +33,7 @@ def test_what_was_missing_is_there_when_the_run_is_resumed(tmp_path, monkeypatch
         refused = compared()
     assert [failure.arm for failure in refused.record.failed] == ["bilstm", "tinybert"]
     assert "HanTa" in refused.record.failed[0].reason
-    assert "learning_rate" not in read_run(out / "run.toml")["each"]["tinybert"].get("train", {})
+    assert "learning_rate" not in read_run(out / "run.toml")["columns"]["tinybert"].get("train", {})
     kept = (out / "arms" / "finetune-seed0" / "result.json").stat().st_mtime_ns
 
     save(make_masked(), make_tokenizer(), masked)
@@ -42,7 +42,7 @@ def test_what_was_missing_is_there_when_the_run_is_resumed(tmp_path, monkeypatch
     assert mended.models.keys() == {"finetune", "tinybert", "plain-bilstm", "bilstm"}
     assert (out / "arms" / "finetune-seed0" / "result.json").stat().st_mtime_ns == kept
     written = (out / "run.toml").read_text()
-    assert read_run(out / "run.toml")["each"]["tinybert"]["train"]["learning_rate"] > 0
+    assert read_run(out / "run.toml")["columns"]["tinybert"]["train"]["learning_rate"] > 0
     prints = json.loads((out / "fingerprints.json").read_text())
     assert {"augmented of tinybert", "augmented of bilstm"} <= prints.keys()
 

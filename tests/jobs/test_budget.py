@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from transformers import TrainerCallback
 
 from limbeck.core.progress import Silent
-from limbeck.recipes.cell import train_cell
-from limbeck.recipes.compare_budget import Stopwatch, _shorter, shares, within
-from limbeck.recipes.compare_lanes import lanes
-from limbeck.recipes.compare_run import CompareRun, columns
-from limbeck.recipes.prepare import Model, gather, prepare
-from limbeck.recipes.student import set_up
+from limbeck.jobs.budget import Stopwatch, _shorter, fit_to_budget, shares
+from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.plan import plan_arm, trials, with_baselines
+from limbeck.jobs.trial import run_trial
+from limbeck.tasks.base import Model
+from limbeck.tasks.find import task_of
 from limbeck.training.schedule import Schedule
 from tiny import make_classifier, make_rows, make_tokenizer
 
@@ -53,20 +53,21 @@ def test_a_shorter_schedule_keeps_its_shape():
 
 
 def test_the_first_steps_do_not_count():
-    watch = Stopwatch(phases=2)
+    watch = Stopwatch(trainings=2)
     watch.marks = [[0.0, 9.0, 10.0, 11.0, 12.0], [0.0, 5.0]]
     assert watch.seconds_per_step() == [1.0, 5.0]
 
 
 @pytest.fixture(scope="module")
-def field():
-    """Two lanes that need no teacher, the first of two phases."""
+def arms():
+    """Two that need no teacher, the first of two training steps."""
     warm = {"warm": {"epochs": 1.0, "objective": {"labels": {}}}}
-    each = {"staged": {"recipe": "finetune", "stages": warm}, "short": {"recipe": "finetune"}}
-    run = CompareRun(recipes="", each=each, train={"epochs": 2.0, "batch_size": 16})
+    columns = {"staged": {"recipe": "finetune", "stages": warm}, "short": {"recipe": "finetune"}}
+    run = CompareRun(recipes="", columns=columns, train={"epochs": 2.0, "batch_size": 16})
     teacher = Model(make_classifier(layers=2), make_tokenizer())
-    material = gather(run, Silent(), data=make_rows(120), teacher=teacher)
-    return lanes({name: set_up(prepare(column, material, Silent())) for name, column in columns(run).items()})
+    setup = task_of(run, teacher).prepare(make_rows(120), teacher, Silent())
+    found = {name: plan_arm(name, column, setup, Silent()) for name, column in columns_of(run).items()}
+    return with_baselines(found, setup.task)
 
 
 def settled(folder):
@@ -74,35 +75,36 @@ def settled(folder):
 
 
 class Kill(TrainerCallback):
-    """Ends the second phase when it begins, and leaves all as it is."""
+    """Ends the second training when it begins, and leaves all as it is."""
 
     def on_train_begin(self, args, state, control, **_):
-        if args.output_dir.endswith("checkpoints"):
+        if args.output_dir.endswith("checkpoints-01"):
             raise KeyboardInterrupt
 
 
-def test_killed_while_it_is_timed_a_run_keeps_its_budget(field, tmp_path):
+def test_killed_while_it_is_timed_a_run_keeps_its_budget(arms, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        train_cell(field[0].cells[0], tmp_path / "timing", Silent(), [Kill()])
-    assert (tmp_path / "timing" / "staged-seed0" / "stage-warm" / "done.json").exists()
-    (found,) = within(field[:1], 1e-6, tmp_path, Silent())
+        run_trial(trials(arms[:1])[0], tmp_path / "timing", Silent(), [Kill()])
+    assert (tmp_path / "timing" / "staged-seed0" / "step-00-warm" / "done.json").exists()
+    (found,), _ = fit_to_budget(arms[:1], 1e-6, tmp_path, Silent())
     assert settled(tmp_path) == {"staged": 0.0}
     assert not (tmp_path / "timing").exists()
-    assert found.epochs == pytest.approx(2 / 7)  # a step of seven for each phase
+    assert found.epochs == pytest.approx(2 / 7)  # a step of seven for each training
 
 
-def test_a_column_that_comes_later_has_its_part_and_changes_no_other(field, tmp_path):
-    within(field[:1], 10_000, tmp_path, Silent())
+def test_a_column_that_comes_later_has_its_part_and_changes_no_other(arms, tmp_path):
+    fit_to_budget(arms[:1], 10_000, tmp_path, Silent())
     assert settled(tmp_path) == {"staged": 1.0}
-    found = within(field, 1e-6, tmp_path, Silent())
+    found, note = fit_to_budget(arms, 1e-6, tmp_path, Silent())
     assert settled(tmp_path) == {"staged": 1.0, "short": 0.0}
-    assert [lane.epochs for lane in found] == pytest.approx([3.0, 1 / 7])
+    assert [arm.epochs for arm in found] == pytest.approx([3.0, 1 / 7])
+    assert note.endswith("Epochs trained: staged 3 of 3; short 0.143 of 2.")
 
 
-def test_a_column_that_cannot_be_timed_is_not_free_of_the_budget(field, tmp_path):
+def test_a_column_that_cannot_be_timed_is_not_free_of_the_budget(arms, tmp_path):
     def broken():
         raise RuntimeError
 
-    failing = replace(field[1], cells=tuple(replace(cell, build=broken) for cell in field[1].cells))
-    within([field[0], failing], 1e-6, tmp_path, Silent())
+    failing = replace(arms[1], start=replace(arms[1].start, build=broken))
+    fit_to_budget([arms[0], failing], 1e-6, tmp_path, Silent())
     assert settled(tmp_path) == {"staged": 0.0, "short": 0.0}

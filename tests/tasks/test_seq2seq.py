@@ -13,20 +13,20 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher
 from limbeck.core.trace import Projection, Trace
 from limbeck.core.want import Request, Want
-from limbeck.data.encode import to_batch
-from limbeck.data.parallel import Parallel, source_uids
-from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
-from limbeck.data.subwords import train_subwords
-from limbeck.engines.transformers import TransformersEngine
+from limbeck.data.seq2seq.pairs import Parallel, source_uids
+from limbeck.data.seq2seq.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
+from limbeck.data.seq2seq.subwords import train_subwords
+from limbeck.data.text.encode import to_batch
 from limbeck.measure.tokens import tally
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.loss import loss
-from limbeck.recipes.sequence_exam import SequenceExam
-from limbeck.students.seq2seq import decoder_start, new_seq2seq
+from limbeck.students.load import decoder_start, new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
+from limbeck.tasks.seq2seq import Seq2SeqEvaluator
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TranslateSettings
-from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher
+from limbeck.teachers.topk import Manifest, Store, TopKTeacher, keep
+from limbeck.teachers.translators import TransformersEngine
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 from tiny_reverser import make_tokenizer
@@ -215,10 +215,10 @@ def test_words_kept_on_disk_teach_what_the_live_teacher_does(model, teacher, tmp
     collator = SequenceCollator(PIECES.pad_token_id, TASK)
     for k in (WORDS, 50):
         about = Manifest(kind="top", k=k, vocabulary=WORDS, temperature=temperature, fingerprints={"teacher": "x"})
-        store = TopKCache(tmp_path / str(k), about, write=True)
-        store.fill(teacher, sequence_batches(rows, collator, 5), lambda done: None)
+        store = Store(tmp_path / str(k), about, write=True)
+        keep(store, teacher, sequence_batches(rows, collator, 5), lambda done: None)
         store.close()
-        kept = TopKTeacher(TopKCache(tmp_path / str(k), about))
+        kept = TopKTeacher(Store(tmp_path / str(k), about))
         value, gradient = measured(1.0 * Truncated(temperature=temperature), model, kept, [batch])
         exact, _ = measured(1.0 * Truncated(k=k, temperature=temperature), model, teacher, [batch])
         assert value == pytest.approx(exact, rel=1e-3), "only by the rounding of what is kept"
@@ -245,27 +245,27 @@ def test_a_run_leaves_its_teacher_as_it_was(tmp_path, recipe):
     assert not all(torch.equal(tensor, before.get(name, tensor)) for name, tensor in made.student.state_dict().items())
 
 
-def make_exam(model, sources=SOURCES, targets=TARGETS) -> SequenceExam:
+def make_evaluator(model, sources=SOURCES, targets=TARGETS) -> Seq2SeqEvaluator:
     texts = Parallel(list(sources), list(targets), source_uids(sources))
-    return SequenceExam(TASK, PIECES, decoder_start(model), texts, texts, TranslateSettings(test_beam=3), 64)
+    return Seq2SeqEvaluator(TASK, PIECES, decoder_start(model), texts, texts, TranslateSettings(test_beam=3), 64)
 
 
 def test_perplexity_is_that_of_a_plain_loop(model):
     told = [plain_nats(model, PIECES, source, target) for source, target in zip(SOURCES, TARGETS, strict=True)]
     wanted = math.exp(sum(nats for nats, _ in told) / sum(count for _, count in told))
-    found = make_exam(model).test(model).quality
+    found = make_evaluator(model).test(model).scores
     assert found["perplexity"] == pytest.approx(wanted, rel=1e-5)
-    assert make_exam(model).watched()["gauge"](model)["perplexity"] == pytest.approx(wanted, rel=1e-5)
+    assert make_evaluator(model).dev_metrics(model)["perplexity"] == pytest.approx(wanted, rel=1e-5)
 
 
 def test_a_sentence_that_stands_twice_is_counted_twice(model):
-    once, twice = make_exam(model), make_exam(model, [*SOURCES, SOURCES[0]], [*TARGETS, TARGETS[0]])
-    (one, *_), (two, *_) = (tokens_of(exam, model) for exam in (once, twice))
+    once, twice = make_evaluator(model), make_evaluator(model, [*SOURCES, SOURCES[0]], [*TARGETS, TARGETS[0]])
+    (one, *_), (two, *_) = (tokens_of(evaluator, model) for evaluator in (once, twice))
     assert two == one + plain_nats(model, PIECES, SOURCES[0], TARGETS[0])[1]
 
 
-def tokens_of(exam, model):
-    nats, counts = exam._nats(model, exam.dev)
+def tokens_of(evaluator, model):
+    nats, counts = evaluator._nats(model, evaluator.dev)
     return counts.sum(), nats.sum()
 
 
@@ -310,11 +310,11 @@ def test_steps_cut_into_micro_batches_train_the_same_student(teacher, tmp_path):
 
     def trained(name: str, **how):
         student = make_model(seed=2)
-        rows, exam = encoded(student), make_exam(student)
+        rows, evaluator = encoded(student), make_evaluator(student)
         schedule = Schedule(epochs=2, learning_rate=1e-3, max_grad_norm=0, bucket=False, evals_per_epoch=1, **how)
         trainer = Distiller(
-            student, objective=BLEND, teacher=teacher, task=TASK, schedule=schedule, train=rows, dev=exam.dev,
-            collate=exam.collate, folder=tmp_path / name, seed=0, gauge=exam.watched()["gauge"],
+            student, objective=BLEND, teacher=teacher, task=TASK, schedule=schedule, train=rows, dev=evaluator.dev,
+            collate=evaluator.collate, folder=tmp_path / name, seed=0, dev_metrics=evaluator.dev_metrics,
         )  # fmt: skip
         trainer.train()
         return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry], student

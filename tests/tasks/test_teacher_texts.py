@@ -1,22 +1,18 @@
-"""What students learn to write of what a teacher wrote."""
-
-from types import SimpleNamespace
+"""What students learn of what a teacher wrote."""
 
 import numpy as np
 import pytest
 
 from limbeck.core.errors import DataError, MismatchError
 from limbeck.data.seq2seq.pairs import Parallel
-from limbeck.recipes.fit import patient
-from limbeck.recipes.ground import writing_fingerprint
-from limbeck.recipes.prepare import Model
-from limbeck.recipes.run import TrainRun
-from limbeck.recipes.written import Written, kept_translations
 from limbeck.students.fingerprint import fingerprint
-from limbeck.students.load import load
-from limbeck.teachers.translate_settings import TranslateSettings
-from limbeck.teachers.translations import Translations
-from limbeck.teachers.translators import Hypothesis, Translator
+from limbeck.students.load import open_translator
+from limbeck.tasks.base import Model
+from limbeck.tasks.seq2seq import generation_fingerprint
+from limbeck.tasks.teacher_texts import TeacherTexts, cached_texts
+from limbeck.teachers.settings import TranslateSettings
+from limbeck.teachers.texts import TextCache
+from limbeck.teachers.translators import Engine, Hypothesis
 from untaught import make_teacher
 
 ROWS = Parallel(
@@ -31,7 +27,7 @@ BEST = {
 }
 
 
-class Known(Translator):
+class Known(Engine):
     name = "known"
 
     def translate(self, sources, beam=1, nbest=1):
@@ -40,50 +36,44 @@ class Known(Translator):
 
 @pytest.fixture
 def written(tmp_path):
-    kept = Translations(tmp_path, {})
+    kept = TextCache(tmp_path, {})
     kept.complete(ROWS.sources, ROWS.uids, Known(), 2, 2)
-    return Written(TranslateSettings(), "<2de> ", ROWS, kept)
+    return TeacherTexts(TranslateSettings(), "<2de> ", ROWS, kept)
 
 
 def test_cut_and_copied_translations_are_left_out_and_counted(written):
     rows, targets, note = written.targets("beam")
     assert (rows, targets) == ([0], ["a little house"])
-    assert "1 of 3 are learnt from" in note
+    assert "1 of the teacher's 3 best translations are learnt from" in note
     assert "1 (cut off before its end), 1 (copies its source)" in note
 
 
 def test_cut_ones_are_learnt_from_where_that_is_asked_for(written):
     settings = written.settings.but(cut=True)
-    rows, targets, _ = Written(settings, written.prefix, ROWS, written.kept).targets("beam")
+    rows, targets, _ = TeacherTexts(settings, written.prefix, ROWS, written.cache).targets("beam")
     assert (rows, targets) == ([0, 1], ["a little house", "the red"])
 
 
 def test_of_the_closest_too_and_rows_without_a_target_have_none(written):
     rows, targets, note = written.targets("closest")
     assert (rows, targets) == ([0], ["a small house"])
-    assert "1 of 2 are learnt from. Left out: 1 (cut off before its end)." in note
+    assert note.startswith("1 of the teacher's 2 ")
+    assert "closest to the given targets are learnt from. Left out: 1 (cut off before its end)." in note
 
 
 def test_a_teacher_of_whom_nothing_can_be_learnt_is_refused(written):
     last = ROWS.take([2])
-    with pytest.raises(DataError, match="copies its source: 1"):
-        Written(written.settings, written.prefix, last, written.kept).targets("beam")
-
-
-def test_a_translator_from_nothing_has_more_epochs_unless_told():
-    assert patient(TrainRun(train={"batch_size": 8})).train.epochs == 20
-    assert patient(TrainRun(train={"batch_size": 8})).train.batch_size == 8
-    assert patient(TrainRun(train={"epochs": 2.0})).train.epochs == 2
+    with pytest.raises(DataError, match=r"left out: 1 \(copies its source\)"):
+        TeacherTexts(written.settings, written.prefix, last, written.cache).targets("beam")
 
 
 def test_translations_of_a_teacher_that_writes_otherwise_now_are_not_taken(tmp_path):
     """The weights are the same; a first word is forced, as a language code is."""
-    teacher = Model(*load(make_teacher(tmp_path / "teacher", ROWS.sources), "translate"))
+    teacher = Model(*open_translator(make_teacher(tmp_path / "teacher", ROWS.sources)))
 
-    def kept() -> Translations:
-        prints = {"teacher": fingerprint(teacher.network), "writing": writing_fingerprint(teacher)}
-        ground = SimpleNamespace(fingerprints=prints)
-        return kept_translations(ground, TranslateSettings(), Known(), 2, tmp_path / "kept")
+    def kept() -> TextCache:
+        prints = {"teacher": fingerprint(teacher.network), "writing": generation_fingerprint(teacher)}
+        return cached_texts(TranslateSettings(), prints, Known(), 2, tmp_path / "kept")
 
     kept().complete(ROWS.sources, ROWS.uids, Known(), 2, 2)
     assert len(kept()) == 3

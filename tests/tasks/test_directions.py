@@ -8,15 +8,15 @@ import pytest
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.progress import Silent
 from limbeck.core.task import TaskInfo
+from limbeck.data.seq2seq.direction_settings import prefix_of, tag_of, target_language
 from limbeck.data.seq2seq.pairs import read_parallel
 from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DataSettings
-from limbeck.recipes import several
-from limbeck.recipes.directions import language_of, prefix_of, tag_of
-from limbeck.recipes.ground import Ground
-from limbeck.recipes.run import Run, complete
-from limbeck.recipes.several import REVERSED, Guided, mixed, open_directions
+from limbeck.jobs.settings import Run, resolve
+from limbeck.tasks.directions import REVERSED, Direction, _without_leaks, check_tag, concatenate, open_directions
+from limbeck.tasks.seq2seq import Seq2SeqSetup, Translation
+from limbeck.teachers.settings import SwitchSettings
 
 WHOLE = {"teacher": "t", "train": "train.en"}
 
@@ -48,11 +48,11 @@ def corpora(tmp_path):
 
 
 def test_a_tag_names_the_language_that_is_written():
-    assert language_of("en-de") == "de"
+    assert target_language("en-de") == "de"
     assert tag_of("zh_Hant") == "<2zh_Hant>"
     for slip in ("ende", "en-de-at", "en de", "", "-de", "en-"):
         with pytest.raises(KnobError, match="a direction cannot be called"):
-            language_of(slip)
+            target_language(slip)
     with pytest.raises(KnobError, match="a language cannot be called"):
         tag_of("de,en")
 
@@ -61,19 +61,19 @@ def test_a_tag_that_is_spelt_is_no_tag():
     """Text with such characters teaches the vocabulary every one of them."""
     pieces = train_subwords(["a < b > c 2 d e f r"] * 3, 40, tags=["<2de>"])
     assert pieces.unk_token_id not in pieces("<2fr>")["input_ids"]
-    several.check_tag(pieces, "de", "the teacher")
+    check_tag(pieces, "de", "the teacher")
     with pytest.raises(MismatchError, match="the vocabulary of the teacher has no token <2fr>"):
-        several.check_tag(pieces, "fr", "the teacher")
+        check_tag(pieces, "fr", "the teacher")
 
 
 def test_rows_are_mixed_direction_after_direction(corpora):
-    directions = (Guided("en-de", None, corpora["en-de"]), Guided("de-en", None, corpora["de-en"], repeat=3))
-    corpus = mixed(directions)
-    ground = Ground(None, None, None, corpus, {}, directions=directions)
+    directions = (Direction("en-de", None, corpora["en-de"]), Direction("de-en", None, corpora["de-en"], repeat=3))
+    corpus = concatenate(directions)
+    setup = Seq2SeqSetup(None, None, corpus, None, {}, directions=directions)
     assert corpus.train.sources == ["<2de> a", "<2de> b", "<2de> c", *["<2en> A", "<2en> B", "<2en> C"] * 3]
-    assert ground.owners.tolist() == [0] * 3 + [1] * 9
-    assert ground.parts("test") == {"en-de": slice(0, 1), "de-en": slice(1, 3)}
-    assert [corpus.test.targets[part] for part in ground.parts("test").values()] == [["F"], ["b", "g"]]
+    assert setup.owners.tolist() == [0] * 3 + [1] * 9
+    assert setup.parts("test") == {"en-de": slice(0, 1), "de-en": slice(1, 3)}
+    assert [corpus.test.targets[part] for part in setup.parts("test").values()] == [["F"], ["b", "g"]]
     assert (corpus.card.splits["train"].rows, corpus.card.splits["train"].labelled) == (12, 12)
     assert corpus.card.read == sum(one.card.read for one in corpora.values())
     assert any("de-en: training rows are seen 3 times" in note for note in corpus.card.notes)
@@ -81,18 +81,18 @@ def test_rows_are_mixed_direction_after_direction(corpora):
 
 
 def test_what_another_direction_is_measured_on_is_not_learnt_the_other_way_round(corpora):
-    kept = several._apart("en-de", corpora, Silent())
+    kept = _without_leaks("en-de", corpora, Silent())
     assert kept.train.sources == ["<2de> a", "<2de> c"]
     assert kept.card.dropped[REVERSED] == 1
     assert kept.card.splits["train"].rows == 2
-    assert several._apart("de-en", corpora, Silent()) is corpora["de-en"]
+    assert _without_leaks("de-en", corpora, Silent()) is corpora["de-en"]
 
 
 def test_a_direction_of_which_nothing_is_left_is_refused(corpora):
     gone = {"en-de": corpora["en-de"], "de-en": corpora["de-en"]}
     gone["en-de"] = replace(corpora["en-de"], train=corpora["en-de"].train.take([1]))
     with pytest.raises(DataError, match="every training row of en-de"):
-        several._apart("en-de", gone, Silent())
+        _without_leaks("en-de", gone, Silent())
 
 
 @pytest.mark.parametrize(
@@ -105,23 +105,27 @@ def test_a_direction_of_which_nothing_is_left_is_refused(corpora):
     ],
 )
 def test_a_slip_is_refused_before_anything_is_opened(directions, message):
+    def prepare():
+        run = Run(recipe="multilingual", directions=directions)
+        Translation(TaskInfo(kind="translate"), run).prepare(None, None, Silent())
+
     with pytest.raises(KnobError, match=message):
-        complete(Run(recipe="multilingual", directions=directions), TaskInfo(kind="translate"))
+        prepare()
 
 
 def test_other_tasks_have_no_directions():
-    with pytest.raises(KnobError, match="--task classify has no directions"):
-        complete(Run(directions={"en-de": WHOLE}), TaskInfo(kind="classify"))
+    with pytest.raises(KnobError, match="'directions' has no effect for --task classify"):
+        resolve(Run(directions={"en-de": WHOLE}), TaskInfo(kind="classify"))
 
 
 @pytest.mark.parametrize("beside", [{"teacher": "t"}, {"data": {"train": "x"}}, {"translate": {"command": "cat"}}])
 def test_nothing_else_names_teachers_or_texts(beside):
     with pytest.raises(KnobError, match="is given beside"):
-        open_directions(Run(directions={"en-de": WHOLE}, **beside), Silent())
+        open_directions(Run(directions={"en-de": WHOLE}, **beside), pytest.fail, Silent())
 
 
 def test_the_recipe_switches_and_others_do_not():
-    assert complete(Run(recipe="multilingual"), TaskInfo(kind="translate")).switch.strategy == "threshold"
-    assert complete(Run(recipe="word-kd"), TaskInfo(kind="translate")).switch.strategy == "fixed"
+    assert resolve(Run(recipe="multilingual"), TaskInfo(kind="translate")).table(SwitchSettings).strategy == "threshold"
+    assert resolve(Run(recipe="word-kd"), TaskInfo(kind="translate")).table(SwitchSettings).strategy == "fixed"
     own = Run(recipe="multilingual", switch={"strategy": "adaptive"})
-    assert complete(own, TaskInfo(kind="translate")).switch.strategy == "adaptive"
+    assert resolve(own, TaskInfo(kind="translate")).table(SwitchSettings).strategy == "adaptive"

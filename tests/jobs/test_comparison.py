@@ -6,21 +6,21 @@ import pytest
 
 from limbeck.core.errors import KnobError
 from limbeck.core.task import TaskInfo
-from limbeck.recipes.compare_run import CompareRun, columns, spelled, write_compare
-from limbeck.recipes.recipe import RECIPES, Recipe, Stage, to_table
-from limbeck.recipes.run import Run, complete
+from limbeck.jobs.comparison import CompareRun, columns_of, spelled_out, write_comparison
+from limbeck.jobs.settings import Run, resolve
+from limbeck.recipes.recipe import RECIPES, Recipe, StageSettings, Train
 from running import limbeck
 
 TWO = {"two-layers": {"recipe": "hinton", "student": {"layers": 2}}}
 
 
 def whole(run):
-    return {name: complete(column, TaskInfo(kind="classify")) for name, column in columns(run).items()}
+    return {name: resolve(column, TaskInfo(kind="classify")) for name, column in columns_of(run).items()}
 
 
 def test_columns_are_the_recipes_and_then_what_each_adds():
     run = CompareRun(recipes="finetune, logits", columns={**TWO, "logits": {"train": {"epochs": 7}}}, seeds=3)
-    found = columns(run)
+    found = columns_of(run)
     assert list(found) == ["finetune", "logits", "two-layers"]
     assert [column.recipe for column in found.values()] == ["finetune", "logits", "hinton"]
     assert found["two-layers"].student.layers == 2
@@ -29,14 +29,32 @@ def test_columns_are_the_recipes_and_then_what_each_adds():
     assert {column.seeds for column in found.values()} == {3}
 
 
+@pytest.mark.parametrize(
+    ("task", "names"),
+    [
+        ("auto", ["finetune", "hinton", "pkd-skip"]),
+        ("answer", ["finetune", "hinton"]),
+        ("generate", ["finetune", "truncated"]),
+        ("translate", ["finetune", "word-kd", "seq-kd"]),
+    ],
+)
+def test_without_names_the_columns_are_those_of_the_task(task, names):
+    assert list(columns_of(CompareRun(data={"task": task}))) == names
+    assert list(columns_of(CompareRun(data={"task": task}, columns=TWO))) == ["two-layers"]
+
+
 @pytest.fixture
 def long_recipe():
     """A recipe with a stage and defaults of its own."""
     hinton = RECIPES["hinton"]
-    stage = Stage(epochs=5.0, decay="constant", objective=to_table(hinton.objective(TaskInfo(kind="classify"))))
+    stage = StageSettings(epochs=5.0, decay="constant")
     defaults = {"train": {"epochs": 9.0}, "student": {"keep": "first"}}
     RECIPES["long"] = Recipe(
-        "long", "for a test", hinton.paper, hinton.objective, lambda task: {"before": stage}, defaults=defaults
+        "long",
+        "for a test",
+        hinton.paper,
+        lambda task: (Train(hinton.objective(task), "before", stage), Train(hinton.objective(task))),
+        defaults=defaults,
     )
     yield
     del RECIPES["long"]
@@ -50,12 +68,12 @@ def test_what_is_written_reads_back_as_the_same_columns(long_recipe):
     before = whole(run)
     assert before["long"].train.epochs == 9.0
     assert before["finetune"].train.epochs == 3.0
-    complete_run = spelled(run, before)
-    text = write_compare(complete_run)
+    resolved = spelled_out(run, before, "classify")
+    text = write_comparison(resolved)
     back = CompareRun(**tomllib.loads(text))
-    assert back == complete_run
+    assert back == resolved
     assert whole(back) == before
-    assert write_compare(spelled(back, whole(back))) == text
+    assert write_comparison(spelled_out(back, whole(back), "classify")) == text
     assert "\nrecipe = " not in text.split("[columns")[0]
 
 
@@ -85,7 +103,6 @@ def test_print_writes_the_whole_file(tmp_path):
         ({"recipes": "finetune", "columns": {"three": {}}}, r"no recipe 'three'\n.*\[columns.three\]"),
         ({"recipes": "finetune", "columns": {"a": {"recipe": "logit"}}}, "did you mean 'logits'"),
         ({"recipes": "hinton,hinton"}, r"twice.*\n.*\[columns.hinton-2\]"),
-        ({"recipes": ""}, "nothing to compare"),
         ({"recipe": "hinton"}, "'recipe' is not one of a whole comparison\n.*--recipes"),
         ({"objective": {"hinton": {}}}, r"'objective' is not.*\n.*\[columns"),
         ({"recipes": "hinton", "columns": {"hinton": {"seeds": 3}}}, "'seeds' is the same for all"),
@@ -99,7 +116,7 @@ def test_print_writes_the_whole_file(tmp_path):
 )
 def test_slips_are_named_with_their_remedy(knobs, message):
     with pytest.raises(KnobError, match=message):
-        columns(CompareRun(**knobs))
+        columns_of(CompareRun(**knobs))
 
 
 def test_a_slip_on_the_command_line_ends_with_code_2(tmp_path):
@@ -108,7 +125,7 @@ def test_a_slip_on_the_command_line_ends_with_code_2(tmp_path):
         (("--recipe", "hinton"), "--recipes"),
         (("--recipes", "finetune,hintn"), "did you mean 'hinton'"),
         (("--recipes", "finetune", "--budget-minutes", -1), "greater than or equal to 0"),
-        (("--recipes", "finetune", "--task", "generate"), "limbeck report"),
+        (("--recipes", "pkd-skip", "--task", "generate"), "does not serve --task generate"),
     ):
         said = limbeck("compare", "--teacher", "nowhere", "--data", "nowhere.csv", "--out", out, *words)
         assert said.code == 2

@@ -11,12 +11,14 @@ from pydantic import BaseModel
 
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
+from limbeck.core.knob import TABLES
 from limbeck.core.objective import misfits
 from limbeck.core.task import TaskInfo
+from limbeck.data.augment import AugmentSettings
+from limbeck.jobs.runfile import differences, overlay, read_run, undot, write_run
+from limbeck.jobs.settings import CUSTOM, Run, TrainRun, resolve
 from limbeck.recipes import RECIPES
-from limbeck.recipes.directions import Direction
-from limbeck.recipes.recipe import Stage, from_table
-from limbeck.recipes.run import CUSTOM, Run, TrainRun, complete, differences, overlay, read_run, undot, write_run
+from limbeck.recipes.recipe import StageSettings
 from limbeck.students.shrink import Shrink
 from running import limbeck
 
@@ -67,18 +69,21 @@ def objectives(draw):
 
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz-0123456789", min_size=1, max_size=8)
-STAGES = st.dictionaries(NAMES, settings_of(Stage, objective=objectives()), max_size=2)
-DIRECTIONS = st.dictionaries(NAMES, settings_of(Direction), max_size=2)
+STAGES = st.dictionaries(NAMES, settings_of(StageSettings, objective=objectives()), max_size=2)
+TASK_TABLES = {
+    name: st.dictionaries(NAMES, settings_of(entry.cls), max_size=2) if entry.by_name else settings_of(entry.cls)
+    for name, entry in TABLES.items()
+}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(settings_of(Run, objective=objectives(), recipe=st.just(CUSTOM), stages=STAGES, directions=DIRECTIONS))
+@given(settings_of(Run, objective=objectives(), recipe=st.just(CUSTOM), stages=STAGES, **TASK_TABLES))
 def test_any_run_written_down_reads_back_the_same(run):
     assert Run(**tomllib.loads(write_run(run))) == run
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(settings_of(TrainRun))
+@given(settings_of(TrainRun, **TASK_TABLES))
 def test_any_training_run_written_down_reads_back_the_same(run):
     assert TrainRun(**tomllib.loads(write_run(run))) == run
 
@@ -90,7 +95,7 @@ def test_what_is_printed_is_the_whole_run(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text(printed.out, encoding="utf-8")
     run = Run(**read_run(file))
-    assert read_run(file) == run.model_dump(exclude={"stages", "directions"})  # every knob is there
+    assert read_run(file) == run.model_dump(exclude={"stages"})  # every knob is there
     assert run.teacher == 'a "quoted" \\ folder'
     assert run.student.layers == 3
     assert run.measure.speed is False
@@ -140,13 +145,13 @@ def test_a_slip_in_the_file_is_named(tmp_path, text, message):
     file = tmp_path / "run.toml"
     file.write_text(text)
     with pytest.raises(KnobError, match=message):
-        complete(Run(**read_run(file)), TaskInfo(kind="classify"))
+        resolve(Run(**read_run(file)), TaskInfo(kind="classify"))
 
 
 def test_a_recipe_is_spelled_out():
-    assert complete(Run(), TaskInfo(kind="classify")).objective["hinton"] == {"weight": 0.5, "temperature": 4.0}
-    assert complete(Run(), TaskInfo(kind="regress")).recipe == "logits"
-    custom = complete(Run(recipe=CUSTOM, objective={"hinton": {}}), TaskInfo(kind="classify"))
+    assert resolve(Run(), TaskInfo(kind="classify")).objective["hinton"] == {"weight": 0.5, "temperature": 4.0}
+    assert resolve(Run(), TaskInfo(kind="regress")).recipe == "logits"
+    custom = resolve(Run(recipe=CUSTOM, objective={"hinton": {}}), TaskInfo(kind="classify"))
     assert custom.objective == {"hinton": {"weight": 1.0, "temperature": 2.0}}
 
 
@@ -162,22 +167,25 @@ def test_overlay_and_undot():
 
 
 @pytest.mark.parametrize("kind", ["tag", "answer"])
-def test_of_places_no_texts_are_made_up_unless_asked(kind):
+def test_of_tokens_and_spans_no_texts_are_made_up(kind):
     task = TaskInfo(kind=kind, labels=("a", "b"))
-    assert complete(Run(), task).recipe == "hinton"
-    assert complete(Run(recipe="tinybert"), TaskInfo(kind="classify", labels=("a", "b"))).augment.kind == "tinybert"
-    plain = complete(Run(recipe="tinybert"), task)
-    assert (plain.augment.kind, plain.train.epochs) == ("none", 3.0)
-    assert complete(Run(recipe="tinybert", augment={"kind": "bilstm"}), task).augment.kind == "bilstm"
+    assert resolve(Run(), task).recipe == "hinton"
+    texts = resolve(Run(recipe="tinybert"), TaskInfo(kind="classify", labels=("a", "b")))
+    assert texts.table(AugmentSettings).kind == "tinybert"
+    plain = resolve(Run(recipe="tinybert"), task)
+    assert plain.train.epochs == 3.0
+    assert "augment" not in plain.model_extra
+    with pytest.raises(KnobError, match=r"'augment.kind' has no effect for --task"):
+        resolve(Run(recipe="tinybert", augment={"kind": "bilstm"}), task)
     with pytest.raises(KnobError, match="does not serve"):
-        complete(Run(recipe="pkd-skip"), task)
+        resolve(Run(recipe="pkd-skip"), task)
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_serves_what_all_of_its_terms_serve(name):
     """Of numbers some terms are chosen otherwise, or refused with a remedy."""
     plan = RECIPES[name]
-    for kind in plan.serves:
+    for kind in plan.tasks:
         task = TaskInfo(kind=kind, labels=("a", "b"))
-        every = [plan.objective(task), *(from_table(stage.objective) for stage in plan.stages(task).values())]
+        every = [step.objective for step in plan.trainings(task).values()]
         assert kind == "regress" or not [part for objective in every for part in misfits(objective, task)]

@@ -1,4 +1,4 @@
-"""Stages: what each looks at, what is learned in it, and that a run cut off between or inside them ends the same."""
+"""Steps: what each looks at, what is learned in it, and that a run cut off between or inside them ends the same."""
 
 import pytest
 import torch
@@ -7,12 +7,14 @@ from transformers import AutoModelForSequenceClassification, TrainerCallback
 
 import limbeck
 from limbeck.core.errors import KnobError, MismatchError
+from limbeck.core.objective import bridges
 from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
-from limbeck.core.want import Want
-from limbeck.recipes.phases import plan
-from limbeck.recipes.recipe import from_table, to_table
-from limbeck.recipes.run import Run, complete, read_run, write_run
+from limbeck.core.want import ATTENTION_PARTS, Want
+from limbeck.jobs.plan import planned_steps
+from limbeck.jobs.runfile import read_run, write_run
+from limbeck.jobs.settings import Run, resolve
+from limbeck.recipes.recipe import to_table
 from limbeck.students.shrink import Shrink
 from limbeck.training.focus import freeze_above, slow_below
 from tiny import make_classifier, make_rows, make_tokenizer
@@ -29,55 +31,55 @@ TINYBERT = {"recipe": "tinybert", "stages": {"intermediate": {"epochs": 1}}, **Q
 
 
 def planned(run, student=SMALL, teacher=BIG):
-    run = complete(Run(**run), TASK)
-    return plan(run, from_table(run.objective), student, teacher)
+    return planned_steps(resolve(Run(**run), TASK), TASK, student, teacher)
 
 
 def test_a_recipe_with_stages_looks_at_layers_first_and_at_answers_last():
     found = planned({"recipe": "tinybert"})
-    first, last = found.phases
+    first, last = found
     assert (first.name, last.name) == ("intermediate", "main")
-    assert first.of_teacher.hidden == (0, 2, 4)
-    assert first.of_student.heads == (1, 2)
-    assert first.of_teacher.heads == (2, 4)
-    assert last.of_teacher.want == Want.LOGITS
-    assert found.bridges == {"tinybert": (16, 32)}
-    assert found.taps_student
-    assert not first.watched
-    assert last.watched
-    assert found.epochs == 13
+    assert first.teacher_request.hidden == (0, 2, 4)
+    assert first.student_request.heads == (1, 2)
+    assert first.teacher_request.heads == (2, 4)
+    assert last.teacher_request.want == Want.LOGITS
+    assert bridges(first.objective, SMALL, BIG) == {"tinybert": (16, 32)}
+    assert first.student_request.want & ATTENTION_PARTS
+    assert not first.evaluated
+    assert last.evaluated
+    assert sum(step.schedule.epochs for step in found) == 13
     assert (first.schedule.decay, last.schedule.decay) == ("constant", "linear")
 
 
 def test_a_persons_knobs_go_before_the_recipes():
-    run = complete(Run(recipe="pkd-skip", train={"epochs": 2}), TASK)
+    run = resolve(Run(recipe="pkd-skip", train={"epochs": 2}), TASK)
     assert run.train.epochs == 2
     assert run.student.keep == "first"
-    assert complete(Run(recipe="pkd-skip"), TASK).train.epochs == 4
-    assert complete(Run(recipe="pkd-skip", student={"keep": "last"}), TASK).student.keep == "last"
+    assert resolve(Run(recipe="pkd-skip"), TASK).train.epochs == 4
+    assert resolve(Run(recipe="pkd-skip", student={"keep": "last"}), TASK).student.keep == "last"
 
 
 def test_a_term_that_only_a_stage_has_is_changed_there():
-    run = complete(Run(recipe="tinybert", objective={"tinybert": {"attention": 0}}), TASK)
+    run = resolve(Run(recipe="tinybert", objective={"tinybert": {"attention": 0}}), TASK)
     assert run.stages["intermediate"].objective["tinybert"]["attention"] == 0
     assert "tinybert" not in run.objective
-    assert planned({"recipe": "tinybert", "objective": {"tinybert": {"attention": 0}}}).of_teacher.heads == ()
+    steps = planned({"recipe": "tinybert", "objective": {"tinybert": {"attention": 0}}})
+    assert [step.teacher_request.heads for step in steps] == [(), ()]
 
 
 def test_a_stage_is_changed_by_name_and_a_new_one_needs_an_objective():
-    run = complete(Run(recipe="tinybert", stages={"intermediate": {"epochs": 2}}), TASK)
+    run = resolve(Run(recipe="tinybert", stages={"intermediate": {"epochs": 2}}), TASK)
     assert run.stages["intermediate"].epochs == 2
     assert run.stages["intermediate"].decay == "constant"
     with pytest.raises(KnobError, match="stage 'more' has no objective"):
-        complete(Run(recipe="tinybert", stages={"more": {"epochs": 2}}), TASK)
+        resolve(Run(recipe="tinybert", stages={"more": {"epochs": 2}}), TASK)
 
 
 def test_a_run_file_with_stages_reads_back_equal(tmp_path):
-    run = complete(Run(recipe="tinybert"), TASK)
+    run = resolve(Run(recipe="tinybert"), TASK)
     (tmp_path / "run.toml").write_text(write_run(run))
     again = Run(**read_run(tmp_path / "run.toml"))
     assert again == run
-    assert complete(again, TASK) == run
+    assert resolve(again, TASK) == run
 
 
 def test_shapes_that_do_not_fit_are_refused_before_the_first_step():
@@ -92,38 +94,38 @@ def test_shapes_that_do_not_fit_are_refused_before_the_first_step():
         )
 
 
-def test_layer_by_layer_every_phase_has_one_layer():
+def test_layer_by_layer_every_step_has_one_layer():
     stage = {"progressive": True, "epochs": 4, "objective": {"pkd": {"layers": "uniform"}}}
-    *found, _ = planned({"recipe": "hinton", "stages": {"transfer": stage}}).phases
-    assert [phase.name for phase in found] == ["transfer-1", "transfer-2"]
-    assert [phase.of_teacher.pooled for phase in found] == [(2,), (4,)]
-    assert [phase.focus for phase in found] == [1, 2]
-    assert [phase.schedule.epochs for phase in found] == [2, 2]
+    *found, _ = planned({"recipe": "hinton", "stages": {"transfer": stage}})
+    assert [step.name for step in found] == ["transfer-1", "transfer-2"]
+    assert [step.teacher_request.pooled for step in found] == [(2,), (4,)]
+    assert [step.focus for step in found] == [1, 2]
+    assert [step.schedule.epochs for step in found] == [2, 2]
 
 
 def progressive(objective, layers=3):
     stage = {"progressive": True, "epochs": 6, "objective": objective}
     run = {"recipe": "hinton", "stages": {"transfer": stage}}
-    return planned(run, student=SMALL.but(layers=layers)).phases[:-1]
+    return planned(run, student=SMALL.but(layers=layers))[:-1]
 
 
 @pytest.mark.parametrize(
     ("layers", "pairs"), [("1:2,2:4", [(1, 2), (2, 4)]), ("skip", [(1, 2), (2, 3)]), ("3:1", [(3, 1)])]
 )
-def test_layer_by_layer_those_without_a_partner_have_no_phase(layers, pairs):
+def test_layer_by_layer_those_without_a_partner_have_no_step(layers, pairs):
     found = progressive({"mobilebert": {"layers": layers}})
-    assert [phase.name for phase in found] == [f"transfer-{layer}" for layer, _ in pairs]
-    assert [(phase.focus, phase.of_teacher.heads) for phase in found] == [(layer, (other,)) for layer, other in pairs]
-    assert sum(phase.schedule.epochs for phase in found) == pytest.approx(6)
+    assert [step.name for step in found] == [f"transfer-{layer}" for layer, _ in pairs]
+    assert [(step.focus, step.teacher_request.heads) for step in found] == [(layer, (other,)) for layer, other in pairs]
+    assert sum(step.schedule.epochs for step in found) == pytest.approx(6)
 
 
 def test_layer_by_layer_a_term_is_there_for_the_layers_it_names():
     terms = {"hinton": {}, "mobilebert": {"layers": "1:2"}, "pkd": {"layers": "1:1,3:4"}}
     found = progressive({**terms, "cka": {"weight": 0.0, "layers": "2:2"}})
-    assert [phase.focus for phase in found] == [1, 3]
-    assert [list(to_table(phase.objective)) for phase in found] == [list(terms), ["hinton", "pkd"]]
-    assert [phase.of_teacher.pooled for phase in found] == [(1,), (4,)]
-    assert [phase.focus for phase in progressive({"hinton": {}})] == [1, 2, 3]
+    assert [step.focus for step in found] == [1, 3]
+    assert [list(to_table(step.objective)) for step in found] == [list(terms), ["hinton", "pkd"]]
+    assert [step.teacher_request.pooled for step in found] == [(1,), (4,)]
+    assert [step.focus for step in progressive({"hinton": {}})] == [1, 2, 3]
 
 
 def test_mobilebert_learns_some_of_its_layers_one_by_one():

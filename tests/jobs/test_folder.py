@@ -5,37 +5,38 @@ import json
 import pytest
 
 from limbeck.core.errors import LimbeckError, MismatchError
-from limbeck.recipes.compare_run import CompareRun, write_compare
-from limbeck.recipes.folder import agree, claimed, put
-from limbeck.recipes.run import Run, read_run
+from limbeck.jobs.comparison import CompareRun, write_comparison
+from limbeck.jobs.folder import check_resume, install, locked
+from limbeck.jobs.runfile import read_run
+from limbeck.jobs.settings import Run
 
 PRINTS = {"teacher": "t", "data": "d"}
 
 
 def test_a_folder_is_made_and_an_unused_one_is_taken_away(tmp_path):
-    with claimed(tmp_path / "a" / "b", resume=False) as folder:
+    with locked(tmp_path / "a" / "b", resume=False) as folder:
         (folder / "kept").touch()
     assert [path.name for path in folder.iterdir()] == ["kept"]
-    with claimed(tmp_path / "c", resume=False) as folder:
+    with locked(tmp_path / "c", resume=False) as folder:
         assert folder.is_dir()
     assert not folder.exists()
 
 
 def test_a_folder_that_was_there_stays(tmp_path):
     (tmp_path / "mine").mkdir()
-    with pytest.raises(ZeroDivisionError), claimed(tmp_path / "mine", resume=False):
+    with pytest.raises(ZeroDivisionError), locked(tmp_path / "mine", resume=False):
         raise ZeroDivisionError
     assert list((tmp_path / "mine").iterdir()) == []
 
 
 def test_one_run_at_a_time(tmp_path):
     out = tmp_path / "run"
-    with claimed(out, resume=False):
+    with locked(out, resume=False):
         for resume in (False, True):
-            with pytest.raises(LimbeckError, match="another run is writing"), claimed(out, resume=resume):
+            with pytest.raises(LimbeckError, match="another run is writing"), locked(out, resume=resume):
                 pytest.fail("entered twice")
         assert (out / ".lock").exists()
-    with claimed(out, resume=True):
+    with locked(out, resume=True):
         pass
 
 
@@ -44,28 +45,28 @@ def test_what_is_there_is_not_overwritten(tmp_path, done, words):
     (tmp_path / "run.toml").touch()
     if done:
         (tmp_path / "record.json").touch()
-    with pytest.raises(LimbeckError, match=words), claimed(tmp_path, resume=False):
+    with pytest.raises(LimbeckError, match=words), locked(tmp_path, resume=False):
         pytest.fail("entered")
-    with claimed(tmp_path, resume=True):
+    with locked(tmp_path, resume=True):
         pass
 
 
 def test_a_run_is_written_down_once_and_compared_after(tmp_path):
     run = Run(teacher="t", out=str(tmp_path))
-    agree(tmp_path, run, PRINTS)
+    check_resume(tmp_path, run, PRINTS)
     assert Run(**read_run(tmp_path / "run.toml")) == run
-    agree(tmp_path, run, PRINTS)
-    agree(tmp_path, run.but(out="moved"), PRINTS)
+    check_resume(tmp_path, run, PRINTS)
+    check_resume(tmp_path, run.but(out="moved"), PRINTS)
     with pytest.raises(MismatchError, match=r"other knobs \(seeds: 1 → 3\)\n.*same ones"):
-        agree(tmp_path, run.but(seeds=3), PRINTS)
+        check_resume(tmp_path, run.but(seeds=3), PRINTS)
     with pytest.raises(MismatchError, match="its data changed"):
-        agree(tmp_path, run, {**PRINTS, "data": "e"})
+        check_resume(tmp_path, run, {**PRINTS, "data": "e"})
 
 
 def test_what_was_not_read_before_is_a_change(tmp_path):
-    agree(tmp_path, Run(), PRINTS)
+    check_resume(tmp_path, Run(), PRINTS)
     with pytest.raises(MismatchError, match="its student changed"):
-        agree(tmp_path, Run(), {**PRINTS, "student": "s"})
+        check_resume(tmp_path, Run(), {**PRINTS, "student": "s"})
 
 
 def column(learning_rate=0.0, pool="auto", **train):
@@ -81,24 +82,24 @@ def read(folder):
 
 
 def test_a_column_that_could_not_be_built_is_settled_when_it_can(tmp_path):
-    agree(tmp_path, column(), PRINTS, write_compare)
+    check_resume(tmp_path, column(), PRINTS, write_comparison)
     whole, more = column(1e-3, "cls"), {**PRINTS, "augmented of long": "a"}
-    agree(tmp_path, whole, more, write_compare)
+    check_resume(tmp_path, whole, more, write_comparison)
     assert read(tmp_path) == whole
     assert json.loads((tmp_path / "fingerprints.json").read_text()) == more
-    agree(tmp_path, column(), PRINTS, write_compare)  # and once it cannot
+    check_resume(tmp_path, column(), PRINTS, write_comparison)  # and once it cannot
     assert read(tmp_path) == whole
     with pytest.raises(MismatchError, match=r"learning_rate: 0.001 → 0.002"):
-        agree(tmp_path, column(2e-3, "cls"), more, write_compare)
+        check_resume(tmp_path, column(2e-3, "cls"), more, write_comparison)
     with pytest.raises(MismatchError, match="pool: cls → mean"):
-        agree(tmp_path, column(1e-3, "mean"), more, write_compare)
+        check_resume(tmp_path, column(1e-3, "mean"), more, write_comparison)
     with pytest.raises(MismatchError, match="its augmented of long changed"):
-        agree(tmp_path, whole, {**more, "augmented of long": "b"}, write_compare)
+        check_resume(tmp_path, whole, {**more, "augmented of long": "b"}, write_comparison)
 
 
 def test_what_a_person_sets_is_not_left_open(tmp_path):
     begun = column()
-    agree(tmp_path, begun, PRINTS, write_compare)
+    check_resume(tmp_path, begun, PRINTS, write_comparison)
     table = begun.columns["long"]
     rated = {"warm": {**table["stages"]["warm"], "learning_rate": 1e-3}}
     for other in (
@@ -107,24 +108,24 @@ def test_what_a_person_sets_is_not_left_open(tmp_path):
         begun.but(columns={"long": {**table, "stages": rated}}),
     ):
         with pytest.raises(MismatchError, match="other knobs"):
-            agree(tmp_path, other, PRINTS, write_compare)
+            check_resume(tmp_path, other, PRINTS, write_comparison)
     assert read(tmp_path) == begun
 
 
-@pytest.mark.parametrize("cell", ["long-seed0", "plain-long-seed2"])
-def test_of_a_column_that_was_trained_nothing_new_is_read(tmp_path, cell):
-    agree(tmp_path, column(1e-3, "cls"), PRINTS, write_compare)
-    (tmp_path / "arms" / cell).mkdir(parents=True)
+@pytest.mark.parametrize("trial", ["long-seed0", "plain-long-seed2"])
+def test_of_a_column_that_was_trained_nothing_new_is_read(tmp_path, trial):
+    check_resume(tmp_path, column(1e-3, "cls"), PRINTS, write_comparison)
+    (tmp_path / "arms" / trial).mkdir(parents=True)
     with pytest.raises(MismatchError, match="its student of long changed"):
-        agree(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of long": "s"}, write_compare)
-    agree(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of other": "s"}, write_compare)
+        check_resume(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of long": "s"}, write_comparison)
+    check_resume(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of other": "s"}, write_comparison)
 
 
 def test_a_run_cut_off_before_it_was_written_down_starts_anew(tmp_path):
-    agree(tmp_path, Run(seed=1), PRINTS)
+    check_resume(tmp_path, Run(seed=1), PRINTS)
     (tmp_path / "run.toml").unlink()
-    agree(tmp_path, Run(seed=2), {"data": "other"})
-    agree(tmp_path, Run(seed=2), {"data": "other"})
+    check_resume(tmp_path, Run(seed=2), {"data": "other"})
+    check_resume(tmp_path, Run(seed=2), {"data": "other"})
     assert "seed = 2" in (tmp_path / "run.toml").read_text()
 
 
@@ -135,6 +136,6 @@ def test_a_model_is_put_in_place_whole_over_what_was_there(tmp_path):
     for half in (place, tmp_path / ".student.part"):
         half.mkdir()
         (half / "old").touch()
-    put(model, place, card="# card")
+    install(model, place, card="# card")
     assert {path.name: path.read_text() for path in place.iterdir()} == {"weights": "new", "README.md": "# card"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "student"]
