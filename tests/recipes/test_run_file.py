@@ -17,6 +17,7 @@ from limbeck.recipes import RECIPES
 from limbeck.recipes.directions import Direction
 from limbeck.recipes.recipe import Stage, from_table
 from limbeck.recipes.run import CUSTOM, Run, TrainRun, complete, differences, overlay, read_run, undot, write_run
+from limbeck.students.families import families
 from limbeck.students.shrink import Shrink
 from running import limbeck
 
@@ -71,8 +72,15 @@ STAGES = st.dictionaries(NAMES, settings_of(Stage, objective=objectives()), max_
 DIRECTIONS = st.dictionaries(NAMES, settings_of(Direction), max_size=2)
 
 
+STUDENTS = settings_of(Shrink, family=st.sampled_from(["auto", *families()]))
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(settings_of(Run, objective=objectives(), recipe=st.just(CUSTOM), stages=STAGES, directions=DIRECTIONS))
+@given(
+    settings_of(
+        Run, objective=objectives(), recipe=st.just(CUSTOM), stages=STAGES, directions=DIRECTIONS, student=STUDENTS
+    )
+)
 def test_any_run_written_down_reads_back_the_same(run):
     assert Run(**tomllib.loads(write_run(run))) == run
 
