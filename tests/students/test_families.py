@@ -35,7 +35,9 @@ def test_names_and_help_import_nothing_heavy() -> None:
 
 
 def test_an_unknown_family_is_refused_with_the_closest() -> None:
-    with pytest.raises(KnobError, match=r"'family' cannot be 'distillbert'\n.*one of same, .*mean 'distilbert'"):
+    with pytest.raises(
+        KnobError, match=r"'family' cannot be 'distillbert'\n.*auto, or one of same, .*mean 'distilbert'"
+    ):
         Shrink(family="distillbert")
     with pytest.raises(KnobError, match=r"no student family 'gru'\n.*one of same, albert"):
         find_family("gru")

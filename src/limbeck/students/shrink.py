@@ -144,7 +144,7 @@ class Shrink(Settings):
     @classmethod
     def _check_family(cls, name: str) -> str:
         if name != "auto" and name not in families():
-            raise ValueError(suggestion(name))
+            raise ValueError(f"auto, or {suggestion(name)}")
         return name
 
     def settled(self, family: str) -> Self:
