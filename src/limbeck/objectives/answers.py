@@ -13,17 +13,26 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.task import Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
-from limbeck.objectives.papers import HU_2018
 from limbeck.objectives.places import within
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+HU_2018 = Paper(
+    "Attention-Guided Answer Distillation for Machine Reading Comprehension",
+    "Minghao Hu and Yuxing Peng and Furu Wei and Zhen Huang and Dongsheng Li and Nan Yang and Ming Zhou",
+    2018,
+    "EMNLP 2018, arXiv:1808.07644",
+    "hu2018attention",
+    "https://arxiv.org/abs/1808.07644",
+)
 
 
 @method("confusing", HU_2018)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
@@ -27,10 +27,19 @@ from limbeck.core.task import LANGUAGE_KINDS, TEXT_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Pool, Request, Want
 from limbeck.functional.layermap import layer_pairs
-from limbeck.objectives.papers import DASGUPTA_COHN_2025
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+DASGUPTA_COHN_2025 = Paper(
+    "Improving Language Model Distillation through Hidden State Matching",
+    "Sayantan Dasgupta and Trevor Cohn",
+    2025,
+    "ICLR 2025",
+    "dasgupta2025hidden",
+    "https://openreview.net/forum?id=IcVSKhVpKu",
+)
 
 
 @method("cka", DASGUPTA_COHN_2025)

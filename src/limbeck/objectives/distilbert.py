@@ -14,14 +14,22 @@ from __future__ import annotations
 from typing import ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.errors import MismatchError
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
 from limbeck.core.task import LANGUAGE_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
-from limbeck.objectives.papers import SANH_2019
+
+SANH_2019 = Paper(
+    "DistilBERT, a distilled version of BERT: smaller, faster, cheaper and lighter",
+    "Victor Sanh and Lysandre Debut and Julien Chaumond and Thomas Wolf",
+    2019,
+    "NeurIPS EMC2 Workshop 2019, arXiv:1910.01108",
+    "sanh2019distilbert",
+    "https://arxiv.org/abs/1910.01108",
+)
 
 
 @method("cosine", SANH_2019)

@@ -16,14 +16,22 @@ from math import inf
 from typing import ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Terms
 from limbeck.core.task import WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
-from limbeck.objectives.papers import HINTON_2015
 from limbeck.objectives.places import within
+
+HINTON_2015 = Paper(
+    "Distilling the Knowledge in a Neural Network",
+    "Geoffrey Hinton and Oriol Vinyals and Jeff Dean",
+    2015,
+    "NIPS Deep Learning Workshop, arXiv:1503.02531",
+    "hinton2015distilling",
+    "https://arxiv.org/abs/1503.02531",
+)
 
 
 @method("hinton", HINTON_2015)

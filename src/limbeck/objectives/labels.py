@@ -14,11 +14,19 @@ from __future__ import annotations
 from typing import ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.objective import Objective, Rows, Terms
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
-from limbeck.objectives.papers import DEVLIN_2019
+
+DEVLIN_2019 = Paper(
+    "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding",
+    "Jacob Devlin and Ming-Wei Chang and Kenton Lee and Kristina Toutanova",
+    2019,
+    "NAACL 2019, arXiv:1810.04805",
+    "devlin2019bert",
+    "https://arxiv.org/abs/1810.04805",
+)
 
 
 @method("labels", DEVLIN_2019)

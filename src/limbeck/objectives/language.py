@@ -17,7 +17,7 @@ from limbeck.core.card import method
 from limbeck.core.chunk import Chunk
 from limbeck.core.knob import knob
 from limbeck.core.objective import Rows, TokenObjective
-from limbeck.objectives.papers import DEVLIN_2019
+from limbeck.objectives.labels import DEVLIN_2019
 
 if TYPE_CHECKING:
     from torch import Tensor

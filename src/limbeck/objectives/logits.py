@@ -12,13 +12,21 @@ from __future__ import annotations
 from typing import ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.objective import Mean, Objective, Terms
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
-from limbeck.objectives.papers import BA_CARUANA_2014
 from limbeck.objectives.places import places, within
+
+BA_CARUANA_2014 = Paper(
+    "Do Deep Nets Really Need to be Deep?",
+    "Jimmy Ba and Rich Caruana",
+    2014,
+    "NIPS 2014, arXiv:1312.6184",
+    "ba2014deep",
+    "https://arxiv.org/abs/1312.6184",
+)
 
 
 @method("logits", BA_CARUANA_2014)

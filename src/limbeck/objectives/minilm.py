@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
@@ -21,7 +21,15 @@ from limbeck.core.record import Shape
 from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
-from limbeck.objectives.papers import WANG_2020
+
+WANG_2020 = Paper(
+    "MiniLM: Deep Self-Attention Distillation for Task-Agnostic Compression of Pre-Trained Transformers",
+    "Wenhui Wang and Furu Wei and Li Dong and Hangbo Bao and Nan Yang and Ming Zhou",
+    2020,
+    "NeurIPS 2020, arXiv:2002.10957",
+    "wang2020minilm",
+    "https://arxiv.org/abs/2002.10957",
+)
 
 
 @method("minilm", WANG_2020)

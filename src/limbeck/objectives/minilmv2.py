@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import gcd
 from typing import ClassVar
 
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
@@ -23,7 +23,15 @@ from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
 from limbeck.objectives.minilm import last_layers
-from limbeck.objectives.papers import WANG_2021
+
+WANG_2021 = Paper(
+    "MiniLMv2: Multi-Head Self-Attention Relation Distillation for Compressing Pretrained Transformers",
+    "Wenhui Wang and Hangbo Bao and Shaohan Huang and Li Dong and Furu Wei",
+    2021,
+    "Findings of ACL 2021, arXiv:2012.15828",
+    "wang2021minilmv2",
+    "https://arxiv.org/abs/2012.15828",
+)
 
 _EQUAL = "paper, equal weights"
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
@@ -37,10 +37,18 @@ from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
 from limbeck.functional.layermap import Pairs, layer_pairs
-from limbeck.objectives.papers import SUN_2020
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+SUN_2020 = Paper(
+    "MobileBERT: a Compact Task-Agnostic BERT for Resource-Limited Devices",
+    "Zhiqing Sun and Hongkun Yu and Xiaodan Song and Renjie Liu and Yiming Yang and Denny Zhou",
+    2020,
+    "ACL 2020, arXiv:2004.02984",
+    "sun2020mobilebert",
+    "https://arxiv.org/abs/2004.02984",
+)
 
 _BRIDGE = "mobilebert"
 _OF_STATES = ("features", "mean", "variance")

@@ -16,7 +16,7 @@ from limbeck.core.card import method
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.task import Kind
 from limbeck.core.trace import Batch, Trace
-from limbeck.objectives.papers import DEVLIN_2019
+from limbeck.objectives.labels import DEVLIN_2019
 
 
 @method("next-sentence", DEVLIN_2019)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
@@ -31,10 +31,18 @@ from limbeck.core.record import Shape
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Pool, Request, Want
 from limbeck.functional.layermap import layer_pairs
-from limbeck.objectives.papers import SUN_2019
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+SUN_2019 = Paper(
+    "Patient Knowledge Distillation for BERT Model Compression",
+    "Siqi Sun and Yu Cheng and Zhe Gan and Jingjing Liu",
+    2019,
+    "EMNLP 2019, arXiv:1908.09355",
+    "sun2019patient",
+    "https://arxiv.org/abs/1908.09355",
+)
 
 _BRIDGE = "pkd"
 

@@ -16,16 +16,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.chunk import Chunk
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
 from limbeck.core.want import Want
-from limbeck.objectives.papers import ANSHUMANN_2025
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+ANSHUMANN_2025 = Paper(
+    "Sparse Logit Sampling: Accelerating Knowledge Distillation in LLMs",
+    "Anshumann and Mohd Abbas Zaidi and Akhil Kedia and Jinwoo Ahn and Taehwak Kwon and Kangwook Lee and Haejun Lee "
+    "and Joohyung Lee",
+    2025,
+    "ACL 2025, arXiv:2503.16870",
+    "anshumann2025sparse",
+    "https://arxiv.org/abs/2503.16870",
+)
 
 
 @method("sampled", ANSHUMANN_2025)

@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
@@ -34,10 +34,18 @@ from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
 from limbeck.functional.layermap import Pairs, layer_pairs
-from limbeck.objectives.papers import JIAO_2020
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+JIAO_2020 = Paper(
+    "TinyBERT: Distilling BERT for Natural Language Understanding",
+    "Xiaoqi Jiao and Yichun Yin and Lifeng Shang and Xin Jiang and Xiao Chen and Linlin Li and Fang Wang and Qun Liu",
+    2020,
+    "Findings of EMNLP 2020, arXiv:1909.10351",
+    "jiao2020tinybert",
+    "https://arxiv.org/abs/1909.10351",
+)
 
 _EMBEDDINGS: Pairs = [(0, 0)]
 

@@ -30,17 +30,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.chunk import Chunk
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
 from limbeck.core.topk import Top
 from limbeck.core.want import Want
-from limbeck.objectives.papers import TAN_2019
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+TAN_2019 = Paper(
+    "Multilingual Neural Machine Translation with Knowledge Distillation",
+    "Xu Tan and Yi Ren and Di He and Tao Qin and Zhou Zhao and Tie-Yan Liu",
+    2019,
+    "ICLR 2019, arXiv:1902.10461",
+    "tan2019multilingual",
+    "https://arxiv.org/abs/1902.10461",
+)
 
 LIVE_K = 50  # of a teacher that could show everything, when nobody says how many
 

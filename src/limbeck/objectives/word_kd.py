@@ -24,15 +24,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.chunk import Chunk
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
 from limbeck.core.want import Want
-from limbeck.objectives.papers import KIM_RUSH_2016
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+KIM_RUSH_2016 = Paper(
+    "Sequence-Level Knowledge Distillation",
+    "Yoon Kim and Alexander M. Rush",
+    2016,
+    "EMNLP 2016, arXiv:1606.07947",
+    "kim2016sequence",
+    "https://arxiv.org/abs/1606.07947",
+)
 
 
 @method("word-kd", KIM_RUSH_2016)

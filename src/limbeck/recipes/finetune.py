@@ -2,8 +2,8 @@
 
 from limbeck.core.objective import Objective
 from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WINDOW_KINDS, TaskInfo
-from limbeck.objectives import Labels, LanguageModeling
-from limbeck.objectives.papers import DEVLIN_2019
+from limbeck.objectives.labels import DEVLIN_2019, Labels
+from limbeck.objectives.language import LanguageModeling
 from limbeck.recipes.recipe import Recipe, recipe
 
 

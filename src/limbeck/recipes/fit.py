@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, TrainerCallback
 
+from limbeck.core.card import Paper
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Stage, Watcher
@@ -22,8 +23,9 @@ from limbeck.data.sequences import encode_sequences
 from limbeck.measure.machine import machine
 from limbeck.measure.size import size_of
 from limbeck.measure.written import sacrebleu_metrics
-from limbeck.objectives import Labels, LanguageModeling, NextSentence
-from limbeck.objectives.papers import DEVLIN_2019, VASWANI_2017
+from limbeck.objectives.labels import DEVLIN_2019, Labels
+from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.next_sentence import NextSentence
 from limbeck.recipes.cell import Cell, Outcome, train_cell
 from limbeck.recipes.folder import RECORD_FILE, agree, claimed, put
 from limbeck.recipes.forms import form_of
@@ -44,6 +46,16 @@ from limbeck.students.open_translator import decoder_start, new_translator, open
 from limbeck.students.vocabulary import own_words, rows_of
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.training.trainer import check_loggers
+
+VASWANI_2017 = Paper(
+    "Attention Is All You Need",
+    "Ashish Vaswani and Noam Shazeer and Niki Parmar and Jakob Uszkoreit and Llion Jones and Aidan N. Gomez and "
+    "Łukasz Kaiser and Illia Polosukhin",
+    2017,
+    "NeurIPS 2017, arXiv:1706.03762",
+    "vaswani2017attention",
+    "https://arxiv.org/abs/1706.03762",
+)
 
 FITTING = "training"
 FROM_NOTHING = {"epochs": 20.0}  # a translator without pre-trained weights has everything to learn

@@ -19,7 +19,9 @@ from limbeck.core.task import LanguageKind, TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import ATTENTION_PARTS, Request, Want
 from limbeck.data.language_corpus import load_language
-from limbeck.objectives import NextSentence, SampledTargets, Truncated
+from limbeck.objectives.next_sentence import NextSentence
+from limbeck.objectives.sampled import SampledTargets
+from limbeck.objectives.truncated import Truncated
 from limbeck.recipes.cell import Cell, Outcome, train_cell
 from limbeck.recipes.folder import agree
 from limbeck.recipes.given import Given

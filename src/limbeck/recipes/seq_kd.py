@@ -25,8 +25,8 @@ from collections.abc import Callable
 
 from limbeck.core.objective import Objective
 from limbeck.core.task import SEQ2SEQ_KINDS, TaskInfo
-from limbeck.objectives import LanguageModeling
-from limbeck.objectives.papers import KIM_RUSH_2016
+from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.word_kd import KIM_RUSH_2016
 from limbeck.recipes.recipe import Recipe, Stage, recipe, to_table
 from limbeck.recipes.word_kd import words_and_teacher
 

@@ -15,7 +15,7 @@ from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, SplitCard
 from limbeck.core.want import Want
 from limbeck.data.parallel import Parallel, ParallelCorpus, read_parallel
-from limbeck.objectives import Truncated
+from limbeck.objectives.truncated import Truncated
 from limbeck.recipes.directions import Direction, check_directions, language_of, prefix_of, tag_of
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run

@@ -14,7 +14,7 @@ from limbeck.core.objective import Objective, misfits, wants
 from limbeck.core.task import TaskInfo
 from limbeck.core.want import Want
 from limbeck.data.sequences import Sequences
-from limbeck.objectives import LanguageModeling
+from limbeck.objectives.language import LanguageModeling
 from limbeck.recipes.cell import Cell
 from limbeck.recipes.ground import Ground
 from limbeck.recipes.job import Start, passed, start_shrunk, start_whole
