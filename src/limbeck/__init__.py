@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from limbeck.core.errors import LimbeckError as LimbeckError
     from limbeck.core.record import Record as Record
+    from limbeck.core.trace import Trace as Trace
+    from limbeck.objectives.loss import loss as loss
     from limbeck.recipes.cache import cache as cache
     from limbeck.recipes.compare import Compared as Compared
     from limbeck.recipes.compare import compare as compare

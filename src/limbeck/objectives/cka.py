@@ -13,6 +13,16 @@ near 0. The unbiased one may be below 0, and needs 4 rows; a batch with fewer ad
 This is a statistic of a batch, not a mean over rows. Micro-batches give the mean of their own values, weighted by their
 texts, which is not the value of the whole batch: prefer a larger batch_size to a larger accumulate. The plain one is
 the same when a batch is repeated, the unbiased one is not: it takes rows for independent draws.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    student = Trace(hidden=tuple(torch.randn(2, 7, 8) for _ in range(3)))  # embeddings and 2 layers, width 8
+    teacher = Trace(hidden=tuple(torch.randn(2, 7, 16) for _ in range(5)))  # embeddings and 4 layers, width 16
+    limbeck.loss(limbeck.CKA(layers="uniform"), student, teacher)
 """
 
 from __future__ import annotations
@@ -44,6 +54,8 @@ DASGUPTA_COHN_2025 = Paper(
 
 @method("cka", DASGUPTA_COHN_2025)
 class CKA(Objective):
+    """1 − CKA between hidden states of student and teacher, layer by layer."""
+
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "examples"
     serves: ClassVar[tuple[Kind, ...]] = (*TEXT_KINDS, *WINDOW_KINDS, *LANGUAGE_KINDS)

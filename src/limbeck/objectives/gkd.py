@@ -10,6 +10,14 @@ give the term the weight β(1 − β).
 
 This is the divergence of GKD on given text. T stands in the loss here; the paper softens by it only when the student
 writes.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student, teacher = torch.randn(6, 100), torch.randn(6, 100)  # [tokens, vocabulary]
+    limbeck.loss(limbeck.GeneralisedJSD(beta=0.1), student, teacher)
 """
 
 from __future__ import annotations
@@ -40,6 +48,8 @@ AGARWAL_2024 = Paper(
 
 @method("gkd", AGARWAL_2024)
 class GeneralisedJSD(TokenObjective):
+    """A divergence between forward and reverse KL, token by token."""
+
     wants: ClassVar[Want] = Want.LOGITS
     name: ClassVar[str] = "jsd"
 

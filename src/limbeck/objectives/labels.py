@@ -7,6 +7,14 @@
     answers      as classes, a row for the start and one for the end, over the places where it may lie
 
 The mean is over labelled rows only; a row without a label adds nothing.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student = torch.randn(4, 3)  # [texts, classes]
+    limbeck.loss(limbeck.Labels(), student, labels=torch.tensor([0, 2, 1, -100]))  # -100: no label
 """
 
 from __future__ import annotations
@@ -31,6 +39,8 @@ DEVLIN_2019 = Paper(
 
 @method("labels", DEVLIN_2019)
 class Labels(Objective):
+    """Cross-entropy with labels; for numbers the squared difference."""
+
     rows: ClassVar[Rows] = "has_label"
     serves: ClassVar[tuple[Kind, ...]] = (*TEXT_KINDS, *WINDOW_KINDS)
 

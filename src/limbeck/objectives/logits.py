@@ -5,6 +5,14 @@
 The mean over outputs is stated because it matters: a sum would be as many times stronger as there are classes.
 Serves regression too, where the only output is the number itself, and tags, a row for each word. Of an answer the
 outputs of a row are the places it may lie at, and only those are in the mean.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student, teacher = torch.randn(4, 3), torch.randn(4, 3)  # [texts, classes]
+    limbeck.loss(limbeck.LogitRegression(), student, teacher)
 """
 
 from __future__ import annotations
@@ -31,6 +39,8 @@ BA_CARUANA_2014 = Paper(
 
 @method("logits", BA_CARUANA_2014)
 class LogitRegression(Objective):
+    """Squared difference between the logits of student and teacher."""
+
     wants: ClassVar[Want] = Want.LOGITS
     serves: ClassVar[tuple[Kind, ...]] = (*TEXT_KINDS, *WINDOW_KINDS)
 

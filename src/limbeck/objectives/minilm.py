@@ -7,6 +7,18 @@ Each KL is the mean over heads and over all tokens but padding, and 0 at equalit
 both models have as many; depth and width may differ. The two terms are summed, as in the paper, each with a weight of
 its own. The paper takes a teacher's last layer; every token of a batch counts alike, where the paper's texts are all of
 one length. It is made for encoders: a token is compared over the whole text, also over what a decoder hides from it.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    def last_layer(head_size):  # of a model with 1 layer of 4 heads; nothing is looked at in the embeddings
+        scores, values = torch.randn(2, 4, 7, 7), torch.randn(2, 4, 7, head_size)
+        return Trace(attention=(torch.empty(0), scores), values=(torch.empty(0), values))
+
+    limbeck.loss(limbeck.MiniLM(), last_layer(8), last_layer(16))
 """
 
 from __future__ import annotations
@@ -34,6 +46,8 @@ WANG_2020 = Paper(
 
 @method("minilm", WANG_2020)
 class MiniLM(Objective):
+    """KL of the last layer's attention and of the relations of its values."""
+
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
     wants: ClassVar[Want] = Want.ATTENTION | Want.VALUES

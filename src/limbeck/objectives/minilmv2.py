@@ -7,6 +7,18 @@ model. So neither the width nor the number of heads need be equal: the relation 
 is the mean over relation heads and over all tokens but padding, and 0 at equality; the three are summed, as in the
 paper. The paper takes 48 relation heads for a base teacher and 64 for a large one, and of large teachers an upper
 middle layer instead of the last. More relation heads cost as many more [length, length] maps.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    def last_layer(heads, head_size):  # of a model with 1 layer; nothing is looked at in the embeddings
+        parts = {name: torch.randn(2, heads, 7, head_size) for name in ("queries", "keys", "values")}
+        return Trace(**{name: (torch.empty(0), part) for name, part in parts.items()})
+
+    limbeck.loss(limbeck.MiniLMv2(heads=4), last_layer(4, 8), last_layer(8, 8))
 """
 
 from __future__ import annotations
@@ -38,6 +50,8 @@ _EQUAL = "paper, equal weights"
 
 @method("minilmv2", WANG_2021)
 class MiniLMv2(Objective):
+    """KL of the relations of queries, keys and values, in any width and number of heads."""
+
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
     wants: ClassVar[Want] = Want.QUERIES | Want.KEYS | Want.VALUES

@@ -21,6 +21,18 @@ Where this departs from the official code:
 
 A weight of 0 switches a part off, and the teacher is not asked for it. Where the widths differ a linear map is learned,
 one for all layers; the paper's models have one width. Attention compares heads one to one.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    def model(layers):  # width 16, 4 heads; the embeddings come first and have no scores
+        hidden = tuple(torch.randn(2, 7, 16) for _ in range(layers + 1))
+        return Trace(hidden=hidden, attention=(torch.empty(0), *(torch.randn(2, 4, 7, 7) for _ in range(layers))))
+
+    limbeck.loss(limbeck.MobileBERTTransfer(mean=5000, variance=5), model(2), model(4))
 """
 
 from __future__ import annotations
@@ -56,6 +68,8 @@ _OF_STATES = ("features", "mean", "variance")
 
 @method("mobilebert", SUN_2020)
 class MobileBERTTransfer(Objective):
+    """Normed states, their means and variances, and attention, layer by layer."""
+
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
     serves: ClassVar[tuple[Kind, ...]] = ENCODER_KINDS

@@ -16,6 +16,16 @@ Two reductions, since published weights belong to one of them:
 The published results on large tasks (MNLI, QNLI, QQP, RACE) have `normalise` off: then the length of the states counts
 too, and the term is as many times larger as they are long. If the widths differ, one linear map from the student's
 width to the teacher's is learned beside the student, the same for all layers.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    student = Trace(pooled=tuple(torch.randn(4, 16) for _ in range(4)))  # embeddings and 3 layers: [texts, width]
+    teacher = Trace(pooled=tuple(torch.randn(4, 16) for _ in range(7)))  # embeddings and 6 layers
+    limbeck.loss(limbeck.PKD(layers="skip"), student, teacher)
 """
 
 from __future__ import annotations
@@ -49,6 +59,8 @@ _BRIDGE = "pkd"
 
 @method("pkd", SUN_2019)
 class PKD(Objective):
+    """Distance between the normed states that stand for a text, layer by layer."""
+
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "examples"
     wants: ClassVar[Want] = Want.POOLED

@@ -9,6 +9,14 @@ teacher thinks. Fifty draws hit about twelve different words, so the store is sm
 Take 'truncated' with its tail first; take this when the store must be smallest, or when the words far down matter.
 It is a cross-entropy: its minimum is the teacher's entropy, not 0. A cache repeats its draws in every epoch; a live
 teacher draws anew at every step. The temperature belongs to the draws, so a cache serves only the T it was made at.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student, teacher = torch.randn(6, 100), torch.randn(6, 100)  # [tokens, vocabulary]
+    limbeck.loss(limbeck.SampledTargets(draws=20), student, teacher)
 """
 
 from __future__ import annotations
@@ -40,6 +48,8 @@ ANSHUMANN_2025 = Paper(
 
 @method("sampled", ANSHUMANN_2025)
 class SampledTargets(TokenObjective):
+    """Cross-entropy with tokens drawn from the teacher."""
+
     wants: ClassVar[Want] = Want.SAMPLED
     name: ClassVar[str] = "sampled"
 

@@ -18,6 +18,18 @@ Where this departs from the official code:
 
 A weight of 0 switches a part off, and the teacher is not asked for it. Attention compares heads one to one. Of a causal
 model it also compares the scores that its mask will hide.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    def model(layers):  # width 16, 4 heads; the embeddings come first and have no scores
+        hidden = tuple(torch.randn(2, 7, 16) for _ in range(layers + 1))
+        return Trace(hidden=hidden, attention=(torch.empty(0), *(torch.randn(2, 4, 7, 7) for _ in range(layers))))
+
+    limbeck.loss(limbeck.TinyBERT(layers="uniform"), model(2), model(4))
 """
 
 from __future__ import annotations
@@ -52,6 +64,8 @@ _EMBEDDINGS: Pairs = [(0, 0)]
 
 @method("tinybert", JIAO_2020)
 class TinyBERT(Objective):
+    """Squared differences of embeddings, hidden states and attention scores, layer by layer."""
+
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
     serves: ClassVar[tuple[Kind, ...]] = ENCODER_KINDS

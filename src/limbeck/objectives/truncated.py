@@ -23,6 +23,14 @@ How large a k: the measured curve of k against quality, bytes and time is in doc
 
 Temperature: the top is chosen on the logits, then softened. The renorm forms are exact at any T, whatever T a cache was
 made at. `tail` and `raw` need the whole sum over the vocabulary at T, which a cache keeps for T = 1 and for one more T.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student, teacher = torch.randn(6, 100), torch.randn(6, 100)  # [tokens, vocabulary]
+    limbeck.loss(limbeck.Truncated(k=10), student, teacher)
 """
 
 from __future__ import annotations
@@ -55,6 +63,8 @@ LIVE_K = 50  # of a teacher that could show everything, when nobody says how man
 
 @method("truncated", TAN_2019)
 class Truncated(TokenObjective):
+    """KL over the teacher's k most probable tokens and the rest."""
+
     wants: ClassVar[Want] = Want.TOP
     name: ClassVar[str] = "truncated"
 

@@ -17,6 +17,14 @@ gives cleaner but less varied text. It is 0 when both agree, unlike the cross-en
 
 The teacher is asked at every step, with its whole softmax: to ask it once and keep the answers, use 'truncated'. The
 paper has no temperature (T = 1) and gives this term and 'language' half the weight each.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student, teacher = torch.randn(6, 100), torch.randn(6, 100)  # [tokens, vocabulary]
+    limbeck.loss(limbeck.WordKD(temperature=2, reverse=0.5), student, teacher)
 """
 
 from __future__ import annotations
@@ -46,6 +54,8 @@ KIM_RUSH_2016 = Paper(
 
 @method("word-kd", KIM_RUSH_2016)
 class WordKD(TokenObjective):
+    """A divergence over the whole vocabulary, token by token."""
+
     wants: ClassVar[Want] = Want.LOGITS
     name: ClassVar[str] = "word"
 

@@ -41,7 +41,7 @@ from limbeck.core.want import ONLY_LOGITS, Request
 from limbeck.data.bucket import Buckets
 from limbeck.data.encode import to_batch
 from limbeck.data.rows import Dataset
-from limbeck.objectives.loss import loss
+from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.students.open import quiet, shape_of
 from limbeck.training.bridges import bridges_of
 from limbeck.training.focus import freeze_above, slow_below
@@ -129,7 +129,7 @@ class Distiller(Trainer):
         rows: dict[Rows, Tensor] | None = None
         if num_items_in_batch is not None:
             rows = dict(zip(_ROWS, num_items_in_batch, strict=True))
-        total, terms = loss(self.objective, shown, self.teacher.answer(batch), batch, rows)
+        total, terms = weighted_sum(self.objective, shown, self.teacher.answer(batch), batch, rows)
         if model.training:
             self._steps += self.accelerator.sync_gradients  # true for the last micro-batch of a step
             for name, value in terms.items():
