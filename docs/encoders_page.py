@@ -81,7 +81,7 @@ def _majority(record: Record) -> str:
     test = record.data.splits["test"]
     if record.metric != "accuracy" or not test.per_class:
         return ""
-    most = max(test.per_class.values()) / test.has_label
+    most = max(test.per_class.values()) / test.labelled
     return f"Who always names the most frequent class is right on {n.percent(most)} of the {test.labelled:,} test rows."
 
 
