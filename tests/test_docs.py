@@ -65,5 +65,5 @@ def test_every_verb_and_table_has_its_knobs():
     page = make.knobs_page()
     for knob in ("`top`", "`blocks.length`", "`mask.share`"):
         assert knob in page.split("## limbeck cache")[1]
-    for table in ("### text", "### mask"):
+    for table in ("### blocks", "### mask"):
         assert page.count(table) == len(make.VERBS)

@@ -20,9 +20,20 @@ from typing import TYPE_CHECKING, Any
 # The front door. Type checkers and editors read these imports; at run time each is made when its name is first used, so
 # that `import limbeck` and `limbeck --help` load no torch. Objectives are not listed: they come from their registry.
 if TYPE_CHECKING:
+    from limbeck.core.card import Paper as Paper
+    from limbeck.core.card import method as method
+    from limbeck.core.chunk import Chunk as Chunk
     from limbeck.core.errors import LimbeckError as LimbeckError
+    from limbeck.core.knob import knob as knob
+    from limbeck.core.objective import Mean as Mean
+    from limbeck.core.objective import Objective as Objective
+    from limbeck.core.objective import Terms as Terms
+    from limbeck.core.objective import TokenObjective as TokenObjective
+    from limbeck.core.plugins import load_plugins as load_plugins
     from limbeck.core.record import Record as Record
+    from limbeck.core.trace import Batch as Batch
     from limbeck.core.trace import Trace as Trace
+    from limbeck.core.want import Want as Want
     from limbeck.objectives.loss import loss as loss
     from limbeck.recipes.cache import cache as cache
     from limbeck.recipes.compare import Compared as Compared
@@ -32,6 +43,8 @@ if TYPE_CHECKING:
     from limbeck.recipes.fit import fit as fit
     from limbeck.recipes.job import Result as Result
     from limbeck.recipes.prepare import Model as Model
+    from limbeck.recipes.recipe import Recipe as Recipe
+    from limbeck.recipes.recipe import recipe as recipe
     from limbeck.recipes.run import CacheRun as CacheRun
     from limbeck.recipes.run import Run as Run
     from limbeck.recipes.run import TrainRun as TrainRun

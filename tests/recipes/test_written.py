@@ -12,7 +12,7 @@ from limbeck.recipes.ground import writing_fingerprint
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import TrainRun
 from limbeck.recipes.written import Written, kept_translations
-from limbeck.students.fingerprint import fingerprint
+from limbeck.core.fingerprint import fingerprint
 from limbeck.students.open_translator import open_translator
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translations import Translations

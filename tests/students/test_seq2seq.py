@@ -9,7 +9,7 @@ import torch
 import transformers as hf
 
 from limbeck.core.errors import KnobError
-from limbeck.students.fingerprint import fingerprint
+from limbeck.core.fingerprint import fingerprint
 from limbeck.students.open_translator import new_translator
 from limbeck.students.places import hidden_places
 from limbeck.students.seq2seq_config import Seq2SeqConfig

@@ -26,7 +26,7 @@ from limbeck.recipes.several import Guided
 from limbeck.recipes.unteachable import Unteachable
 from limbeck.recipes.writer import GOLD, Writer
 from limbeck.recipes.written import Written, gold_targets, kept_translations, translated
-from limbeck.students.fingerprint import tokenizer_fingerprint
+from limbeck.core.fingerprint import tokenizer_fingerprint
 from limbeck.students.open_translator import decoder_start
 from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher

@@ -25,6 +25,7 @@ _OF_ALL = (
     "seed",
     "baseline",
     "trust_remote_code",
+    "plugin",
     "data",
     "windows",
     "blocks",

@@ -18,7 +18,7 @@ from limbeck.recipes.cell import Answers
 from limbeck.recipes.evaluate import EVALUATING, record_of
 from limbeck.recipes.sequence_exam import SequenceExam
 from limbeck.recipes.tell import describe
-from limbeck.students.fingerprint import fingerprint
+from limbeck.core.fingerprint import fingerprint
 from limbeck.students.folder import find_folder
 from limbeck.students.languages import languages_said
 from limbeck.students.open_translator import decoder_start, open_translator

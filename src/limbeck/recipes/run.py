@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import Settings, knob
+from limbeck.core.plugins import HELP, Plugins
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.augment import AugmentSettings
 from limbeck.data.language import BlockSettings, MaskSettings
@@ -71,6 +72,7 @@ class Run(Settings):
         short="--student-from",
     )
     trust_remote_code: bool = knob(False, "run Python code that comes with a model; only for code you have read")
+    plugin: Plugins = knob("", HELP, short="--plugin")
     data: DataSettings = knob(DataSettings(), "the texts")
     windows: WindowSettings = knob(WindowSettings(), "words and answers in texts, for --task tag and answer")
     blocks: BlockSettings = knob(BlockSettings(), "running text, for --task mask-fill and generate")
@@ -100,6 +102,7 @@ class TrainRun(Settings):
     out: str = knob("", "folder for the model, the report and everything else", short="--out")
     seed: int = knob(0, "seed of the new head, the dropout and the order of the rows", at_least=0, short="--seed")
     trust_remote_code: bool = knob(False, "run Python code that comes with the model; only for code you have read")
+    plugin: Plugins = knob("", HELP, short="--plugin")
     data: DataSettings = knob(DataSettings(), "the texts")
     windows: WindowSettings = knob(WindowSettings(), "words and answers in texts, for --task tag and answer")
     blocks: BlockSettings = knob(BlockSettings(), "running text, for --task mask-fill and generate")

@@ -19,7 +19,7 @@ from limbeck.objectives.truncated import Truncated
 from limbeck.recipes.directions import Direction, check_directions, language_of, prefix_of, tag_of
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run
-from limbeck.students.fingerprint import tokenizers_equal
+from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.students.languages import languages_said
 from limbeck.students.open_translator import decoder_start, open_translator
 
