@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from limbeck.core.trace import Batch as Batch
     from limbeck.core.trace import Trace as Trace
     from limbeck.core.want import Want as Want
+    from limbeck.measure.paired import significance as significance
     from limbeck.objectives.loss import loss as loss
     from limbeck.recipes.cache import cache as cache
     from limbeck.recipes.compare import Compared as Compared
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     from limbeck.report import Report as Report
     from limbeck.students.families import register as register
     from limbeck.students.shrink import Shrink as Shrink
+    from limbeck.teachers.teacher_cache import TeacherCache as TeacherCache
+    from limbeck.training.distillation_trainer import DistillationTrainer as DistillationTrainer
+    from limbeck.training.trainer_loss import trainer_loss as trainer_loss
 
 __version__ = "0.1.0"
 

@@ -99,7 +99,7 @@ def test_a_broken_plugin_names_file_and_line(plugin, text, line, says):
 def test_a_plugin_that_is_not_there(tmp_path):
     with pytest.raises(PluginError, match="no plugin file"):
         load_plugins(str(tmp_path / "nothing.py"))
-    with pytest.raises(PluginError, match="no plugin module 'nowhere.at.all'"):
+    with pytest.raises(PluginError, match="no plugin module"):
         load_plugins("nowhere.at.all")
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from limbeck.core.errors import DataError, MismatchError
+from limbeck.core.fingerprint import fingerprint
 from limbeck.data.parallel import Parallel
 from limbeck.recipes.fit import patient
 from limbeck.recipes.ground import writing_fingerprint
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import TrainRun
 from limbeck.recipes.written import Written, kept_translations
-from limbeck.core.fingerprint import fingerprint
 from limbeck.students.open_translator import open_translator
 from limbeck.teachers.translate_settings import TranslateSettings
 from limbeck.teachers.translations import Translations

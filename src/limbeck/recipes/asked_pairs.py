@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from limbeck.core.errors import DataError, KnobError
+from limbeck.core.fingerprint import tokenizer_fingerprint
 from limbeck.core.progress import Watcher
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
@@ -26,7 +27,6 @@ from limbeck.recipes.several import Guided
 from limbeck.recipes.unteachable import Unteachable
 from limbeck.recipes.writer import GOLD, Writer
 from limbeck.recipes.written import Written, gold_targets, kept_translations, translated
-from limbeck.core.fingerprint import tokenizer_fingerprint
 from limbeck.students.open_translator import decoder_start
 from limbeck.teachers.keep import keep
 from limbeck.teachers.live import LiveTeacher

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from limbeck.core.fingerprint import fingerprint
 from limbeck.core.progress import Silent, Stage, Watcher
 from limbeck.core.record import Arm, Record, Sample, SeedResult
 from limbeck.core.task import TaskInfo
@@ -18,7 +19,6 @@ from limbeck.recipes.cell import Answers
 from limbeck.recipes.evaluate import EVALUATING, record_of
 from limbeck.recipes.sequence_exam import SequenceExam
 from limbeck.recipes.tell import describe
-from limbeck.core.fingerprint import fingerprint
 from limbeck.students.folder import find_folder
 from limbeck.students.languages import languages_said
 from limbeck.students.open_translator import decoder_start, open_translator

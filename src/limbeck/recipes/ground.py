@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from limbeck.core.errors import KnobError
+from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard
 from limbeck.core.task import TaskInfo
@@ -23,7 +24,6 @@ from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run
 from limbeck.recipes.several import Guided, mixed, open_directions
 from limbeck.recipes.written import translated
-from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.students.languages import languages_said
 from limbeck.students.open_translator import new_translator, open_translator
 from limbeck.students.seq2seq_config import Seq2SeqConfig

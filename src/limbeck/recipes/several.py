@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
+from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, SplitCard
@@ -19,7 +20,6 @@ from limbeck.objectives.truncated import Truncated
 from limbeck.recipes.directions import Direction, check_directions, language_of, prefix_of, tag_of
 from limbeck.recipes.prepare import Model
 from limbeck.recipes.run import Run
-from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.students.languages import languages_said
 from limbeck.students.open_translator import decoder_start, open_translator
 

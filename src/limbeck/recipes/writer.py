@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
+from limbeck.core.fingerprint import fingerprint, tokenizers_equal
 from limbeck.core.objective import Objective, misfits, wants
 from limbeck.core.task import TaskInfo
 from limbeck.core.want import Want
@@ -24,7 +25,6 @@ from limbeck.recipes.recipe import from_table
 from limbeck.recipes.run import Run, complete
 from limbeck.recipes.sequence_exam import SequenceExam
 from limbeck.recipes.several import check_switch
-from limbeck.core.fingerprint import fingerprint, tokenizers_equal
 from limbeck.students.open_translator import decoder_start, new_translator, open_translator
 from limbeck.students.sizes import shape_of
 from limbeck.students.vocabulary import own_words, shared_words

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limbeck.core.errors import MismatchError, ModelError
-from limbeck.core.task import LanguageKind, TaskInfo
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
+from limbeck.core.task import LanguageKind, TaskInfo
 from limbeck.students.folder import find_folder
 from limbeck.students.reading import (
     explained_opening,
