@@ -28,7 +28,7 @@ from limbeck.core.trace import Batch, Projection, Trace
 from limbeck.functional.chunked import chunk_size
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import GeneralisedJSD, LanguageModeling, WordKD
-from limbeck.objectives.weighted_sum import weighted_sum as limbeck_loss
+from limbeck.objectives.weighted_sum import weighted_sum
 from peers.projections import Inputs, serve
 
 PEERS = ("liger-kernel==0.8.5", "trl==1.16.0")
@@ -61,12 +61,12 @@ def environment(folder: Path) -> Path:
 def chunked(job: dict[str, Any]) -> Callable[[Inputs], Tensor]:
     task = TaskInfo(kind="generate", vocab_size=job["vocabulary"])
 
-    def weighted_sum(x: Inputs) -> Tensor:
+    def loss(x: Inputs) -> Tensor:
         every = torch.ones_like(x.words, dtype=torch.bool)[None]
         batch = Batch(task, torch.zeros(1, dtype=torch.int64), x.words[None], every, predicted=every)
         student = Trace(tokens=Projection(x.features, x.weight))
         teacher = Trace(tokens=Projection(x.teacher_features, x.teacher_weight))
-        return limbeck_loss(OBJECTIVES[job["loss"]], student, teacher, batch)[0]
+        return weighted_sum(OBJECTIVES[job["loss"]], student, teacher, batch)[0]
 
     return loss
 
@@ -74,7 +74,7 @@ def chunked(job: dict[str, Any]) -> Callable[[Inputs], Tensor]:
 def dense(job: dict[str, Any]) -> Callable[[Inputs], Tensor]:
     """As one writes it with torch alone."""
 
-    def weighted_sum(x: Inputs) -> Tensor:
+    def loss(x: Inputs) -> Tensor:
         logits = F.linear(x.features, x.weight)
         if job["loss"] == "plain":
             return F.cross_entropy(logits, x.words)
