@@ -71,11 +71,13 @@ def _heed_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def start(*words: object, **how) -> subprocess.Popen:
-    """`limbeck …` in a process and a session of its own."""
+def start(*words: object, env_path: Path | None = None, **how) -> subprocess.Popen:
+    """`limbeck …` in a process and a session of its own; `env_path` is one more place to import from."""
     command = [sys.executable, "-m", "limbeck", *map(str, words)]
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | how
-    return subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True, preexec_fn=_heed_ctrl_c, **how)
+    path = os.pathsep.join(filter(None, [str(env_path or ""), ENVIRONMENT.get("PYTHONPATH", "")]))
+    environment = ENVIRONMENT | ({"PYTHONPATH": path} if path else {})
+    return subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=_heed_ctrl_c, **how)
 
 
 def start_at_terminal(*words: object) -> tuple[subprocess.Popen, Callable[[], str]]:

@@ -49,7 +49,7 @@ def settings_of(cls, **fixed) -> st.SearchStrategy:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
         else values(field)
         for name, field in cls.model_fields.items()
-        if name not in fixed
+        if name not in fixed and name != "plugin"  # a plugin must be there
     }
     return st.builds(lambda **found: cls(**found), **fields, **fixed)
 

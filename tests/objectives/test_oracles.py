@@ -7,7 +7,7 @@ from limbeck import functional
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Trace
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
-from limbeck.objectives.loss import loss
+from limbeck.objectives.weighted_sum import weighted_sum
 
 V = torch.tensor([[2.0, 1.0, 0.1]], dtype=torch.float64)
 Z = torch.tensor([[1.0, 1.5, 0.0]], dtype=torch.float64)
@@ -19,7 +19,7 @@ def one(label=0):
 
 
 def value(objective, student=Z, teacher=V, batch=None):
-    return loss(objective, Trace(student), Trace(teacher), batch or one())[0]
+    return weighted_sum(objective, Trace(student), Trace(teacher), batch or one())[0]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import transformers as hf
 
 from limbeck.core.errors import KnobError
 from limbeck.students.coordinates import hidden_coordinates
-from limbeck.students.fingerprint import fingerprint
+from limbeck.core.fingerprint import fingerprint
 from limbeck.students.inherit import reinit
 from limbeck.students.seq2seq import new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig

@@ -19,7 +19,7 @@ from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.text.encode import to_batch
 from limbeck.measure.tokens import tally
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
-from limbeck.objectives.loss import loss
+from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.students.load import decoder_start, new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.tasks.seq2seq import Seq2SeqEvaluator
@@ -76,7 +76,7 @@ def measured(objective: Objective, model, teacher, batches, whole=None):
         rows = {"has_label": whole.has_label.sum(), "in_loss": whole.in_loss.sum()}
     total = 0.0
     for batch in batches:
-        value, _ = loss(objective, forward(model, batch, vocabulary=WORDS), teacher.answer(batch), batch, rows)
+        value, _ = weighted_sum(objective, forward(model, batch, vocabulary=WORDS), teacher.answer(batch), batch, rows)
         value.backward()
         total += value.item()
     return total, torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
@@ -188,7 +188,7 @@ def test_two_positions_by_hand():
     teacher = torch.tensor([[2.0, 1.0, 0.1]] * 2)
     batch, said, taught = traces(student, teacher)
     assert int(batch.in_loss.sum()) == 2
-    kl, _ = loss(1.0 * WordKD(), said, taught, batch)
+    kl, _ = weighted_sum(1.0 * WordKD(), said, taught, batch)
     p = teacher[0].double().softmax(-1)
     entropy = -(p * p.log()).sum().item()
     assert kl.item() + entropy == pytest.approx(1.081480, abs=1e-6)
@@ -202,8 +202,8 @@ def test_a_teacher_that_is_certain_is_the_words_themselves(model):
     certain = torch.nn.functional.one_hot(labels, WORDS).float() * 200
     taught = Trace(tokens=Projection(certain, torch.eye(WORDS), torch.zeros(WORDS)))
     said = forward(model, batch, vocabulary=WORDS)
-    by_teacher, _ = loss(1.0 * WordKD(), said, taught, batch)
-    by_words, _ = loss(1.0 * LanguageModeling(), said, taught, batch)
+    by_teacher, _ = weighted_sum(1.0 * WordKD(), said, taught, batch)
+    by_words, _ = weighted_sum(1.0 * LanguageModeling(), said, taught, batch)
     assert by_teacher.item() == pytest.approx(by_words.item(), abs=1e-5)
 
 
@@ -279,7 +279,7 @@ def taught():
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for step in range(60):
         batch = batch_of(rows, [(step * 32 + place) % len(rows) for place in range(32)], pad=whole.pad_token_id)
-        value, _ = loss(1.0 * LanguageModeling(), forward(model, batch), Trace(), batch)
+        value, _ = weighted_sum(1.0 * LanguageModeling(), forward(model, batch), Trace(), batch)
         optimiser.zero_grad()
         value.backward()
         optimiser.step()

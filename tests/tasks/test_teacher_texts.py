@@ -5,7 +5,7 @@ import pytest
 
 from limbeck.core.errors import DataError, MismatchError
 from limbeck.data.seq2seq.pairs import Parallel
-from limbeck.students.fingerprint import fingerprint
+from limbeck.core.fingerprint import fingerprint
 from limbeck.students.load import open_translator
 from limbeck.tasks.base import Model
 from limbeck.tasks.seq2seq import generation_fingerprint

@@ -12,7 +12,7 @@ from limbeck.data.text.encode import to_batch
 from limbeck.data.windows import PlaceCollator, load_places
 from limbeck.measure.spans import each_answer
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.objectives.loss import loss
+from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.tasks.span import SpanEvaluator
 from limbeck.tasks.token import TokenEvaluator
 from limbeck.teachers.live import LiveTeacher
@@ -42,7 +42,7 @@ def train(model, found, objective, teacher=None, steps=6):
         for chosen in torch.randperm(len(found.train), generator=draw).split(8):
             batch = to_batch(collator([found.train[row] for row in chosen.tolist()]), found.task)
             shown = forward(model, batch)
-            total, _ = loss(objective, shown, teacher.answer(batch) if teacher else shown, batch)
+            total, _ = weighted_sum(objective, shown, teacher.answer(batch) if teacher else shown, batch)
             optimiser.zero_grad()
             total.backward()
             optimiser.step()

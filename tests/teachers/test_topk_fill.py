@@ -15,7 +15,7 @@ from limbeck.core.want import Request, Want
 from limbeck.data.batches import Buckets, batches, to_batch
 from limbeck.functional.truncated import top_of
 from limbeck.objectives import LanguageModeling, SampledTargets, Truncated
-from limbeck.objectives.loss import loss
+from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.recipes.kept import check_kept, fill
 from limbeck.teachers import keep as module
 from limbeck.teachers.about import About
@@ -185,7 +185,7 @@ def test_live_and_cached_losses_and_gradients_agree(tmp_path, teacher, words, fo
         found = {}
         for name, asked in (("live", teacher), ("kept", kept), ("bypassed", Bypassed(teacher, about))):
             student.zero_grad()
-            total, terms = loss(objective, forward(student, batch), asked.answer(batch), batch)
+            total, terms = weighted_sum(objective, forward(student, batch), asked.answer(batch), batch)
             total.backward()
             slope = torch.cat([parameter.grad.flatten() for parameter in student.parameters()])
             found[name] = total.item(), terms["truncated"].item(), slope
@@ -205,7 +205,7 @@ def test_kept_draws_give_one_loss_in_any_company(tmp_path, teacher, words):
 
     def total(rows):
         batch = to_batch(words.collator([train[row] for row in rows]), words.task)
-        return loss(objective, forward(student, batch), kept.answer(batch), batch)[0].item() * int(
+        return weighted_sum(objective, forward(student, batch), kept.answer(batch), batch)[0].item() * int(
             batch.predicted.sum()
         )
 

@@ -8,7 +8,7 @@ from limbeck.data.settings import DataSettings, WindowSettings
 from limbeck.data.text.encode import to_batch
 from limbeck.data.windows import load_places
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.objectives.loss import loss
+from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.tasks.span import SpanEvaluator
 from limbeck.tasks.token import TokenEvaluator
 from limbeck.teachers.live import LiveTeacher
@@ -72,7 +72,7 @@ def test_the_loss_is_the_mean_over_the_rows(kind, tmp_path):
     rows, make = trainer.train_dataset, MAKE[kind][0]
     batch = to_batch(trainer.data_collator([rows[row] for row in range(len(rows))]), trainer.task)
     shown = forward(make(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), batch)
-    expected, _ = loss(trainer.objective, shown, trainer.teacher.answer(batch), batch)
+    expected, _ = weighted_sum(trainer.objective, shown, trainer.teacher.answer(batch), batch)
     assert trainer.curve()[0].loss == pytest.approx(expected.item(), abs=1e-4)
     assert len(batch.in_loss) == len(batch.labels) == (24 if kind == "answer" else int(batch.predicted.sum()))
 

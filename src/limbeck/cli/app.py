@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -11,6 +15,7 @@ from typer.core import TyperCommand
 
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import RENAMED
+from limbeck.core.plugins import load_plugins
 
 VERBS = {
     "distill": "Make a smaller student of a teacher, and measure what was kept.",
@@ -38,6 +43,8 @@ def app(arguments: Sequence[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     chosen = next((word for word in arguments if not word.startswith("-")), "")
+    if chosen in VERBS:
+        load_plugins(_plugins(arguments))
     for verb, summary in VERBS.items():
         cli.command(verb, short_help=summary, cls=Verb)(_load(verb) if verb == chosen else _not_loaded)
     return cli
@@ -66,3 +73,14 @@ def _load(verb: str) -> Callable[..., None]:
 
 def _not_loaded() -> None:
     raise AssertionError("only the chosen verb runs")
+
+
+def _plugins(arguments: Sequence[str]) -> str:
+    """What --plugin names, else the run file: read before there are flags, because its knobs become flags."""
+    for word, after in pairwise([*arguments, ""]):
+        if word.split("=", 1)[0] == "--plugin":
+            return word.partition("=")[2] or after
+    for path in (Path(word) for word in arguments if word.endswith(".toml")):
+        with suppress(OSError, ValueError):  # the verb says what is wrong with the file
+            return str(tomllib.loads(path.read_text(encoding="utf-8")).get("plugin", ""))
+    return ""

@@ -11,19 +11,22 @@ from rich.table import Column, Table
 
 from limbeck.core.card import METHODS, Card
 from limbeck.core.errors import KnobError
+from limbeck.core.plugins import HELP, load_plugins
 from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
 from limbeck.training.schedule import Schedule
 
 Name = Annotated[str | None, typer.Argument(help="a recipe or an objective, to be shown whole")]
+Plugin = Annotated[str, typer.Option("--plugin", help=HELP, show_default=False)]
 
 
-def methods(name: Name = None) -> None:
+def methods(name: Name = None, plugin: Plugin = "") -> None:
     """List recipes and objectives; with a NAME, its paper, formula and knobs.
 
     limbeck methods hinton
     """
+    load_plugins(plugin)
     console = Console()
     if name is None:
         _list(console)

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from limbeck.core.card import Card, Paper
+from limbeck.core.card import Card, Paper, registered
 from limbeck.core.errors import MismatchError
 from limbeck.core.files import atomic
 from limbeck.core.knob import Settings
@@ -27,12 +27,7 @@ P = TypeVar("P", bound="type[Pass]")
 
 def compression(name: str, paper: Paper) -> Callable[[P], P]:
     """Registers a pass under the name that run files and flags use."""
-
-    def register(cls: P) -> P:
-        PASSES[name] = Card(name, paper, cls)
-        return cls
-
-    return register
+    return registered(PASSES, name, paper)
 
 
 def prunable(model: nn.Module) -> dict[str, Tensor]:

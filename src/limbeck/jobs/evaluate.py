@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from limbeck.core.fingerprint import fingerprint
 from limbeck.core.progress import ProgressItem, Silent, Watcher
 from limbeck.core.record import Arm, Record, Sample
 from limbeck.jobs.arguments import AnyModel, common_knobs, model_of, run_of
 from limbeck.jobs.record import describe, measured_arm, measured_record
 from limbeck.jobs.settings import MeasuredKnobs
 from limbeck.measure.size import converted_size, is_ctranslate2, size_of
-from limbeck.students.fingerprint import fingerprint
 from limbeck.tasks.base import Evaluation, Model, Task, evaluating
 from limbeck.tasks.find import task_of
 

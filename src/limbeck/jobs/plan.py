@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from limbeck.core.count import count_parameters, tables_of
 from limbeck.core.errors import KnobError, MismatchError
+from limbeck.core.fingerprint import fingerprint
 from limbeck.core.objective import Objective, bridges, requests, wants
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Shape
@@ -32,7 +33,6 @@ from limbeck.recipes.recipe import (
     to_table,
 )
 from limbeck.students.families import has_layers, is_family
-from limbeck.students.fingerprint import fingerprint
 from limbeck.students.inherit import reinit
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of

@@ -11,6 +11,7 @@ from typing import Any
 from transformers import PreTrainedModel, TrainerCallback
 
 from limbeck.core.errors import DataError, KnobError
+from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.task import LANGUAGE_KINDS
 from limbeck.jobs.arguments import common_knobs, run_of
@@ -23,7 +24,6 @@ from limbeck.jobs.settings import TrainRun
 from limbeck.measure.timing import MEASURING
 from limbeck.recipes.recipe import MAIN
 from limbeck.report import Report
-from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import GOLD, Model, Setup, Task
 from limbeck.tasks.find import task_of

@@ -170,7 +170,7 @@ class _Work:
             collate=data.evaluator.collate,
             folder=self._checkpoints(number),
             seed=self.trial.seed,
-            ask=step.student_request,
+            request=step.student_request,
             focus=step.focus,
             best=step.evaluated,
             **(data.evaluator.while_training() if step.evaluated else {}),

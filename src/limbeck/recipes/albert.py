@@ -17,10 +17,19 @@ code, in its second version, trains without dropout; here the teacher's dropout 
 after its feed-forward block.
 """
 
+from limbeck.core.card import Paper
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
-from limbeck.objectives.papers import LAN_2020
 from limbeck.recipes.recipe import Recipe, Train, recipe
 from limbeck.recipes.soft import half_and_half
+
+LAN_2020 = Paper(
+    "ALBERT: A Lite BERT for Self-supervised Learning of Language Representations",
+    "Zhenzhong Lan and Mingda Chen and Sebastian Goodman and Kevin Gimpel and Piyush Sharma and Radu Soricut",
+    2020,
+    "ICLR 2020, arXiv:1909.11942",
+    "lan2020albert",
+    "https://arxiv.org/abs/1909.11942",
+)
 
 ALBERT = recipe(
     Recipe(

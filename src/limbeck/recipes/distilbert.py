@@ -4,8 +4,9 @@ As its code has it: rare tokens are masked more often, the soft term speaks of e
 other layer and has neither segments nor a pooler.
 """
 
-from limbeck.objectives import Cosine, LanguageModeling, WordKD
-from limbeck.objectives.papers import SANH_2019
+from limbeck.objectives.distilbert import SANH_2019, Cosine
+from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.word_kd import WordKD
 from limbeck.recipes.recipe import Recipe, Train, recipe
 
 DISTILBERT = recipe(

@@ -1,7 +1,7 @@
 """Plain fine-tuning: labels only, or the words themselves. What every distilled student is measured against."""
 
 from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WINDOW_KINDS
-from limbeck.objectives.papers import DEVLIN_2019
+from limbeck.objectives.labels import DEVLIN_2019
 from limbeck.objectives.supervised import supervised
 from limbeck.recipes.recipe import Recipe, Train, recipe
 

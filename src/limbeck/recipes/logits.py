@@ -1,8 +1,8 @@
 """Logit regression: the teacher's scores themselves, beside the labels. The choice for regression tasks."""
 
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
-from limbeck.objectives import Labels, LogitRegression
-from limbeck.objectives.papers import BA_CARUANA_2014
+from limbeck.objectives.labels import Labels
+from limbeck.objectives.logits import BA_CARUANA_2014, LogitRegression
 from limbeck.recipes.recipe import Recipe, Train, recipe
 
 LOGITS = recipe(

@@ -34,9 +34,9 @@ cut from its teacher (`hinton`, `tinybert`) needs less. What it buys: time on a 
 
 from limbeck.core.objective import Objective
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, TaskInfo
-from limbeck.objectives import LanguageModeling, WordKD
-from limbeck.objectives.mobilebert import MobileBERTTransfer
-from limbeck.objectives.papers import SUN_2020
+from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.mobilebert import SUN_2020, MobileBERTTransfer
+from limbeck.objectives.word_kd import WordKD
 from limbeck.recipes.recipe import Recipe, StageSettings, Train, recipe
 from limbeck.recipes.soft import half_and_half
 

@@ -37,8 +37,8 @@ evaluation.
 """
 
 from limbeck.core.task import SEQ2SEQ_KINDS
-from limbeck.objectives import LanguageModeling, Truncated
-from limbeck.objectives.papers import TAN_2019
+from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.truncated import TAN_2019, Truncated
 from limbeck.recipes.recipe import Recipe, Train, recipe
 
 MULTILINGUAL = recipe(

@@ -32,9 +32,8 @@ below it (85.0 against 86.2). It costs one vector per text and layer of the cach
 
 from limbeck.core.objective import Objective
 from limbeck.core.task import TaskInfo
-from limbeck.objectives import Labels
-from limbeck.objectives.papers import SUN_2019
-from limbeck.objectives.pkd import PKD
+from limbeck.objectives.labels import Labels
+from limbeck.objectives.pkd import PKD, SUN_2019
 from limbeck.recipes.recipe import Recipe, Train, recipe
 from limbeck.recipes.soft import soft
 

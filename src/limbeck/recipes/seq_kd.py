@@ -23,8 +23,8 @@ Cost: one pass of beam search over the training set; training is as cheap as wit
 
 from limbeck.core.objective import Objective
 from limbeck.core.task import SEQ2SEQ_KINDS, TaskInfo
-from limbeck.objectives import LanguageModeling
-from limbeck.objectives.papers import KIM_RUSH_2016
+from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.word_kd import KIM_RUSH_2016
 from limbeck.recipes.recipe import Recipe, StageSettings, Step, Train, recipe
 from limbeck.recipes.word_kd import words_and_teacher
 

@@ -32,8 +32,7 @@ augmentation and task distillation about 7 each, the general stage 3, attention 
 """
 
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
-from limbeck.objectives.papers import JIAO_2020
-from limbeck.objectives.tinybert import TinyBERT
+from limbeck.objectives.tinybert import JIAO_2020, TinyBERT
 from limbeck.recipes.recipe import Recipe, StageSettings, Train, recipe
 from limbeck.recipes.soft import soft
 

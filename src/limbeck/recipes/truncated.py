@@ -1,8 +1,8 @@
 """Words from a teacher asked once: half the text itself, half the top of the teacher's distribution."""
 
 from limbeck.core.task import LANGUAGE_KINDS
-from limbeck.objectives import LanguageModeling, Truncated
-from limbeck.objectives.papers import TAN_2019
+from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.truncated import TAN_2019, Truncated
 from limbeck.recipes.recipe import Recipe, Train, recipe
 
 TRUNCATED = recipe(

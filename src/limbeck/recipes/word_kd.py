@@ -13,8 +13,9 @@ distribution to pass on.
 
 from limbeck.core.objective import Objective
 from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, TaskInfo
-from limbeck.objectives import LanguageModeling, Truncated, WordKD
-from limbeck.objectives.papers import KIM_RUSH_2016
+from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.truncated import Truncated
+from limbeck.objectives.word_kd import KIM_RUSH_2016, WordKD
 from limbeck.recipes.recipe import Recipe, Train, recipe
 
 

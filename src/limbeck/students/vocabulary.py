@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import MismatchError
-from limbeck.students.fingerprint import tokenizers_equal
+from limbeck.core.fingerprint import tokenizers_equal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

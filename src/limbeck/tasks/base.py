@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from limbeck.core.card import Paper
 from limbeck.core.errors import KnobError, MismatchError
+from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
 from limbeck.core.objective import Objective, misfits
 from limbeck.core.progress import Watcher
 from limbeck.core.record import ClassScore, DataCard, Disagreement, Fidelity, Record, SeedResult
@@ -21,10 +22,9 @@ from limbeck.core.task import Kind, TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import Want
 from limbeck.data.rows import Dataset
-from limbeck.objectives.papers import DEVLIN_2019
+from limbeck.objectives.labels import DEVLIN_2019
 from limbeck.objectives.supervised import supervised
 from limbeck.students.families import find_family
-from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
 
 ALL, GOLD = "", "gold"  # training rows by their targets: every row, or those with what people gave
 

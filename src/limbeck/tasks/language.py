@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from limbeck.core.errors import KnobError
+from limbeck.core.fingerprint import tokenizer_fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import LANGUAGE_KINDS, Kind, TaskInfo
@@ -31,7 +32,6 @@ from limbeck.measure.quality import quality
 from limbeck.measure.tokens import Tally, tally
 from limbeck.objectives.language import LanguageModeling
 from limbeck.objectives.next_sentence import NextSentence
-from limbeck.students.fingerprint import tokenizer_fingerprint
 from limbeck.students.load import has_next_sentence_head, load
 from limbeck.students.sizes import positions_of
 from limbeck.students.vocabulary import common_vocab, rows_of, vocab_size_of

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 
 from limbeck.core.card import Paper
 from limbeck.core.errors import DataError, KnobError, MismatchError, TeacherMismatch
+from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Record
@@ -42,8 +43,6 @@ from limbeck.measure.size import is_ctranslate2
 from limbeck.measure.tokens import tally
 from limbeck.measure.written import row_of, sacrebleu_metrics
 from limbeck.objectives.language import LanguageModeling
-from limbeck.objectives.papers import VASWANI_2017
-from limbeck.students.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.students.languages import languages_said
 from limbeck.students.load import load
 from limbeck.students.seq2seq import decoder_start, new_seq2seq
@@ -75,6 +74,15 @@ from limbeck.teachers.switch import DirectionIndex, Switch, score_name
 from limbeck.teachers.texts import CachedTexts
 
 BATCH = 64  # sentences
+VASWANI_2017 = Paper(
+    "Attention Is All You Need",
+    "Ashish Vaswani and Noam Shazeer and Niki Parmar and Jakob Uszkoreit and Llion Jones and Aidan N. Gomez and "
+    "Łukasz Kaiser and Illia Polosukhin",
+    2017,
+    "NeurIPS 2017, arXiv:1706.03762",
+    "vaswani2017attention",
+    "https://arxiv.org/abs/1706.03762",
+)
 
 
 @dataclass(frozen=True)
