@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from limbeck.core.errors import DataError, LimbeckError
-from limbeck.core.files import atomic, explained, write_text
+from limbeck.core.files import atomic, explained, portable, portable_command, portable_knobs, write_text
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path):
@@ -64,3 +64,53 @@ def test_any_other_error_stays_what_it_is(tmp_path, error):
     with pytest.raises(type(error)) as caught, explained(tmp_path):
         raise error
     assert caught.value is error
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A project beside shared data, as the working directory."""
+    place = tmp_path / "work" / "project"
+    (place / "data").mkdir(parents=True)
+    (place.parent / "shared").mkdir()
+    monkeypatch.chdir(place)
+    return place
+
+
+def test_a_path_is_told_without_folders_of_the_machine(home, tmp_path):
+    assert portable(home / "data" / "train.csv") == "data/train.csv"
+    assert portable(home) == "."
+    assert portable(home.parent / "shared" / "de" / "x.gz") == "../shared/de/x.gz"
+    assert portable(tmp_path / "far" / "away" / "x.gz") == "away/x.gz"
+    assert portable("/x.gz") == "x.gz"
+    for unchanged in ("data/train.csv", "../other/x", "google/bert", "hf://datasets/x", ""):
+        assert portable(unchanged) == unchanged
+
+
+def test_a_link_inside_the_project_is_inside(home, tmp_path):
+    (tmp_path / "disk").mkdir()
+    (home / "link").symlink_to(tmp_path / "disk")
+    assert portable(home / "link" / "x") == "link/x"
+    (tmp_path / "alias").symlink_to(home)
+    assert portable(tmp_path / "alias" / "data") == "data"
+
+
+def test_below_the_root_everything_would_be_one_level_up(monkeypatch):
+    monkeypatch.chdir("/tmp")
+    assert portable("/tmp/x") == "x"
+    assert portable("/home/someone/secret/x") == "secret/x"
+
+
+def test_only_paths_that_exist_are_knobs_with_folders(home):
+    table = {"data": {"train": str(home / "data")}, "files": [str(home.parent / "shared"), "/gone/x"], "seeds": 3}
+    assert portable_knobs(table) == {"data": {"train": "data"}, "files": ["../shared", "/gone/x"], "seeds": 3}
+    assert portable_knobs({"text": "a / b", "ratio": 0.5, "none": None}) == {
+        "text": "a / b",
+        "ratio": 0.5,
+        "none": None,
+    }
+
+
+def test_a_command_line_has_portable_paths(home):
+    line = f"limbeck distill --data {home}/data/a.csv --teacher=/opt/models/big --out '{home}/my runs' --recipe hinton"
+    told = "limbeck distill --data data/a.csv --teacher=models/big --out 'my runs' --recipe hinton"
+    assert portable_command(line) == told
