@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from limbeck.core.record import Arm, Comparison, Record
+from limbeck.core.record import Arm, Artifact, Comparison, Record
 from limbeck.data.parallel import read_tested
 from limbeck.data.parallel_settings import ParallelSettings
 from limbeck.data.settings import DataSettings
@@ -23,7 +23,6 @@ from limbeck.recipes.ground import pairs_fingerprint
 from limbeck.recipes.sequence_exam import SequenceExam
 from limbeck.recipes.tell import now
 from limbeck.recipes.tell_compare import TIMED_ONCE
-from limbeck.recipes.tell_pairs import INT8
 from limbeck.students.open_translator import decoder_start, open_translator
 from limbeck.teachers.ct2 import Converted
 from limbeck.teachers.translate_settings import TranslateSettings
@@ -66,10 +65,12 @@ def on_other(record: Record, teacher: Path) -> Record:
     exam = exam.beside(written)
     found = {arm.name: {0: first} if arm.name == "teacher" else _taken(exam, arm) for arm in record.arms}
     arms = [_with(arm, found[arm.name]) for arm in record.arms]
+    artifacts = [_artifact(exam, artifact, found[artifact.arm]) for artifact in record.artifacts]
     return record.but(
         command="python benchmarks/multi30k.py",
         created=now(),
-        arms=sorted(arms, key=lambda arm: (arm.name == INT8, arm.role != "teacher", -arm.mean(record.metric))),
+        arms=sorted(arms, key=lambda arm: (arm.role != "teacher", -arm.mean(record.metric))),
+        artifacts=artifacts,
         data=corpus.card,
         fingerprints={**record.fingerprints, "data": pairs_fingerprint(corpus)},
         comparisons=[_again(exam, c, found[c.better], found[c.than]) for c in record.comparisons],
@@ -79,10 +80,15 @@ def on_other(record: Record, teacher: Path) -> Record:
 
 
 def _taken(exam: SequenceExam, arm: Arm) -> BySeed:
-    if arm.name == INT8:
-        return {arm.runs[0].seed: exam.of_engine(Converted(PLACE / "compare" / INT8))[0]}
     homes = {run.seed: PLACE / "compare" / "arms" / f"{arm.name}-seed{run.seed}" / "model" for run in arm.runs}
     return {seed: exam.test(open_translator(home)[0]) for seed, home in homes.items()}
+
+
+def _artifact(exam: SequenceExam, artifact: Artifact, of_arm: BySeed) -> Artifact:
+    found = exam.of_engine(Converted(PLACE / "compare" / artifact.path))[0]
+    made = artifact.comparison
+    again = _again(exam, made, {artifact.seed: found}, of_arm) if made else None
+    return artifact.but(quality=found.quality, speed=None, comparison=again)
 
 
 def _with(arm: Arm, found: BySeed) -> Arm:

@@ -17,7 +17,7 @@ from limbeck.data.encode import to_batch
 from limbeck.data.parallel import Parallel, source_uids
 from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
 from limbeck.data.subwords import train_subwords
-from limbeck.measure.tokens import tally
+from limbeck.measure.tokens import token_statistics
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.loss import loss
 from limbeck.recipes.sequence_exam import SequenceExam
@@ -295,7 +295,7 @@ def test_surprise_at_what_one_wrote_oneself_is_minus_its_log_p(taught, beam):
     model, whole = taught
     best = [one[0] for one in Generating(model, whole).translate(SOURCES, beam)]
     rows = encoded(model, whole, targets=[one.text for one in best])
-    found = tally(model, sequence_batches(rows, SequenceCollator(whole.pad_token_id, TASK), 8))
+    found = token_statistics(model, sequence_batches(rows, SequenceCollator(whole.pad_token_id, TASK), 8))
     nats = dict(zip(found.uids.tolist(), found.sums[:, 0], strict=True))
     ended = [place for place in range(len(rows)) if len(rows.target(place)) <= len(rows.source(place)) + 8]
     assert len(ended) > 15, "the others were cut at their longest: without an end they are other texts"

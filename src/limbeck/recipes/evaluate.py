@@ -21,7 +21,8 @@ from limbeck.data.place_single import load_single_places
 from limbeck.data.settings import DataSettings
 from limbeck.data.single import load_single
 from limbeck.data.window_settings import WindowSettings
-from limbeck.measure.fidelity import disagreements, fidelity
+from limbeck.measure.disagreements import text_disagreements
+from limbeck.measure.fidelity import fidelity
 from limbeck.measure.machine import machine
 from limbeck.measure.quality import quality
 from limbeck.measure.settings import MeasureSettings
@@ -69,7 +70,7 @@ def evaluate(
     watcher.plan([Stage(f"{EVALUATING} {one.where}", float(one.network.num_parameters())) for one in asked])
     logits = [_answers(one, corpus, settings.max_length, watcher) for one in asked]
     arms = [_arm(asked[0], "model", _result(corpus, logits[0]))]
-    partings = []
+    differing = []
     if teacher:
         logits[1], test = logits[1][:, order], corpus.test
         closeness = fidelity(corpus.task, logits[0], logits[1], test.labels, test.has_label)
@@ -77,11 +78,13 @@ def evaluate(
             _arm(asked[1], "teacher", _result(corpus, logits[1])),
             _arm(asked[0], "student", _result(corpus, logits[0]).but(fidelity=closeness)),
         ]
-        partings = disagreements(corpus.task, test.texts, test.pairs, logits[0], logits[1], test.labels, test.has_label)
+        differing = text_disagreements(
+            corpus.task, test.texts, test.pairs, logits[0], logits[1], test.labels, test.has_label
+        )
     return record_of("eval", Path(model).name, command, corpus.task, corpus.card, arms).but(
         knobs={"model": model, "teacher": teacher, "data": settings.model_dump()},
         fingerprints={one.where: fingerprint(one.network) for one in asked},
-        disagreements=[parting.model_dump() for parting in partings],
+        disagreements=[row.model_dump() for row in differing],
     )
 
 

@@ -13,7 +13,6 @@ from transformers import PreTrainedModel
 
 from limbeck import functional
 from limbeck.core.forward import forward
-from limbeck.core.record import Fidelity
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
 from limbeck.data.answers import Question
@@ -21,7 +20,8 @@ from limbeck.data.place_corpus import PlaceCorpus
 from limbeck.data.places import PlaceCollator, PlaceRows, Window, place_batches
 from limbeck.data.tags import OUTSIDE
 from limbeck.data.window_settings import WindowSettings
-from limbeck.measure.predict import at_rest
+from limbeck.measure.fidelity import FidelityMeter
+from limbeck.measure.predict import eval_mode
 from limbeck.measure.spans import Span, answer_quality, best_spans, chosen, each_answer
 from limbeck.measure.tags import each_sentence, per_type, tag_quality
 from limbeck.recipes.cell import Answers
@@ -54,27 +54,27 @@ class PlaceExam:
         exam = replace(self, teacher=teacher)
         if any(item.has_label for item in self.corpus.items("dev")):
             return exam
-        said = exam._answers("dev", exam._say_as_teacher, NoTeacher(), Nearness())
+        said = exam._answers("dev", exam._say_as_teacher, NoTeacher(), Meters())
         return replace(exam, corpus=self.corpus.answered("dev", said))
 
     def watched(self) -> dict[str, Callable[[Any], dict[str, float]]]:
         return {"gauge": self._gauge}
 
     def _gauge(self, model: PreTrainedModel) -> dict[str, float]:
-        near = Nearness()
+        near = Meters()
         found = self._examine("dev", _speaker(model), NoTeacher(), near)
-        return {"loss": near.surprise, **found.quality}
+        return {"loss": near.loss, **found.quality}
 
     def test(self, model: PreTrainedModel) -> Answers:
-        return self._examine("test", _speaker(model), self.teacher, Nearness())
+        return self._examine("test", _speaker(model), self.teacher, Meters())
 
     def of_teacher(self) -> Answers:
-        return self._examine("test", self._say_as_teacher, NoTeacher(), Nearness())
+        return self._examine("test", self._say_as_teacher, NoTeacher(), Meters())
 
     def _say_as_teacher(self, batch: Batch) -> Tensor:
         return self.teacher.answer(batch).logits.float().cpu()
 
-    def _examine(self, split: str, say: Say, teacher: Teacher, near: Nearness) -> Answers:
+    def _examine(self, split: str, say: Say, teacher: Teacher, near: Meters) -> Answers:
         labels, names = self.corpus.task.labels, self.corpus.splits[split].names
         said = self._answers(split, say, teacher, near)
         gold = [item.gold for item in self.corpus.items(split)]
@@ -82,18 +82,18 @@ class PlaceExam:
         if self.corpus.task.kind == "tag":
             sums = each_sentence(gold, said, labels)
             types = per_type(gold, said, labels)
-            return Answers(names, sums, tag_quality(sums), types, near.fidelity, known, known)
+            return Answers(names, sums, tag_quality(sums), types, near.fidelity.fidelity, known, known)
         sums = np.stack(each_answer(said, gold), axis=1)[known]
         rows = known[known]
-        return Answers(names[known], sums, answer_quality(sums), (), near.fidelity, rows, rows)
+        return Answers(names[known], sums, answer_quality(sums), (), near.fidelity.fidelity, rows, rows)
 
-    def _answers(self, split: str, say: Say, teacher: Teacher, near: Nearness) -> list[Any]:
+    def _answers(self, split: str, say: Say, teacher: Teacher, near: Meters) -> list[Any]:
         """Of each item: the tags of its words, or the answer in letters."""
         said = self._said(split, say, teacher, near)
         return self._tags(split, said) if self.corpus.task.kind == "tag" else self._spans(split, said)
 
     def _said(
-        self, split: str, say: Say, teacher: Teacher, near: Nearness
+        self, split: str, say: Say, teacher: Teacher, near: Meters
     ) -> Iterator[tuple[list[Window], Batch, np.ndarray]]:
         """Windows, and what is said of their rows."""
         for windows, batch in place_batches(self.corpus.splits[split], self.collator, BATCH):
@@ -135,48 +135,25 @@ class PlaceExam:
 
 def _speaker(model: PreTrainedModel) -> Say:
     def say(batch: Batch) -> Tensor:
-        with at_rest(model), torch.inference_mode():
+        with eval_mode(model), torch.inference_mode():
             return forward(model, batch.to(model.device)).logits.float().cpu()
 
     return say
 
 
-class Nearness:
-    """Sums over rows: surprise at the labels, and how near the answers are to a teacher's."""
+class Meters:
+    """Sums over rows: the loss on the labels, and how close the predictions are to a teacher's."""
 
     def __init__(self) -> None:
-        self._nats = self._labelled = self._rows = self._alike = self._divergence = 0.0
-        self._by_teacher = {True: [0, 0], False: [0, 0]}  # the teacher is right → rows, those the student has right
+        self._nats = self._labelled = 0.0
+        self.fidelity = FidelityMeter()
 
     def add(self, logits: Tensor, taught: Tensor, batch: Batch) -> None:
         known, labels = batch.has_label, batch.labels
         self._nats += float(functional.hard_cross_entropy(logits[known], labels[known]).sum())
         self._labelled += int(known.sum())
-        if not taught.numel():
-            return
-        said, teacher = logits.argmax(1), taught.argmax(1)
-        self._rows += len(logits)
-        self._alike += int((said == teacher).sum())
-        self._divergence += float(functional.kl(taught, logits).sum())
-        for right, counts in self._by_teacher.items():
-            rows = known & ((teacher == labels) == right)
-            counts[0] += int(rows.sum())
-            counts[1] += int((said == labels)[rows].sum())
+        self.fidelity.add(logits, taught, labels, known)
 
     @property
-    def surprise(self) -> float:
+    def loss(self) -> float:
         return self._nats / max(self._labelled, 1)
-
-    @property
-    def fidelity(self) -> Fidelity | None:
-        if not self._rows:
-            return None
-        (right, both), (wrong, gained) = self._by_teacher[True], self._by_teacher[False]
-        return Fidelity(
-            agreement=self._alike / self._rows,
-            divergence=self._divergence / self._rows,
-            teacher_right_rows=right,
-            teacher_wrong_rows=wrong,
-            accuracy_teacher_right=both / right if right else None,
-            accuracy_teacher_wrong=gained / wrong if wrong else None,
-        )

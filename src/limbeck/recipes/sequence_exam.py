@@ -15,8 +15,8 @@ from limbeck.core.task import TaskInfo
 from limbeck.data.parallel import Parallel
 from limbeck.data.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
 from limbeck.measure.quality import quality
-from limbeck.measure.tokens import tally
-from limbeck.measure.written import row_of
+from limbeck.measure.tokens import token_statistics
+from limbeck.measure.written import sentence_statistics
 from limbeck.recipes.cell import Answers
 from limbeck.teachers.switch import score_name
 from limbeck.teachers.translate_settings import TranslateSettings
@@ -57,7 +57,7 @@ class SequenceExam:
         best = [one[0] for one in self.translator(model).translate(texts.sources)]
         gold = self._nats(model, self.dev)
         nothing = np.full(len(texts), np.nan)
-        rows = row_of(_texts(best), _texts(best), texts.targets, gold, None, nothing)
+        rows = sentence_statistics(_texts(best), _texts(best), texts.targets, gold, None, nothing)
         found = self.scored(rows)
         shown = ("bleu", "chrf", "perplexity")
         return {
@@ -81,7 +81,7 @@ class SequenceExam:
         said = _texts(beam) if teaches else self.taught
         taught = self._nats(model, self._encoded(texts.sources, said)) if len(said) else None
         best = np.array([one.log_p for one in beam])
-        rows = row_of(_texts(greedy), _texts(beam), texts.targets, gold, taught, best)
+        rows = sentence_statistics(_texts(greedy), _texts(beam), texts.targets, gold, taught, best)
         return Answers(texts.uids, rows, self.scored(rows)), _texts(beam)
 
     def of_engine(self, translator: Translator, single: bool = False) -> tuple[Answers, list[str]]:
@@ -89,7 +89,7 @@ class SequenceExam:
         greedy, beam = self.written(translator, single)
         unknown = np.zeros(len(self.unseen))
         best = np.array([one.log_p for one in beam])
-        rows = row_of(_texts(greedy), _texts(beam), self.unseen.targets, (unknown, unknown), None, best)
+        rows = sentence_statistics(_texts(greedy), _texts(beam), self.unseen.targets, (unknown, unknown), None, best)
         return Answers(self.unseen.uids, rows, self.scored(rows)), _texts(beam)
 
     def written(self, translator: Translator, single: bool = False) -> tuple[list[Hypothesis], list[Hypothesis]]:
@@ -112,7 +112,7 @@ class SequenceExam:
 
     def _nats(self, model: PreTrainedModel, rows: Sequences) -> tuple[np.ndarray, np.ndarray]:
         """Of each sentence: how surprising the model finds it, and its tokens."""
-        found = tally(model, sequence_batches(rows, self.collator, BATCH), self.task.vocab_size)
+        found = token_statistics(model, sequence_batches(rows, self.collator, BATCH), self.task.vocab_size)
         of_uid = dict(zip(found.uids.tolist(), found.sums, strict=True))
         sums = np.stack([of_uid[uid] for uid in rows.uids.tolist()])
         return sums[:, 0], sums[:, 2]

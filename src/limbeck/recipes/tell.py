@@ -16,7 +16,7 @@ from limbeck.core.objective import Objective, wants
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Arm, Citation, Comparison, DataCard, Disagreement, Record, SeedResult, Speed
 from limbeck.data.corpus import Corpus
-from limbeck.measure.fidelity import disagreements
+from limbeck.measure.disagreements import text_disagreements
 from limbeck.measure.machine import machine
 from limbeck.measure.settings import MeasureSettings
 from limbeck.measure.significance import compare
@@ -61,7 +61,7 @@ def tell(found: Findings, watcher: Watcher, stage: str) -> Record:
         data=ready.corpus.card.but(truncated=sum(split.truncated for split in ready.for_student.values())),
         arms=arms,
         comparisons=_comparisons(found),
-        disagreements=_partings(found),
+        disagreements=_disagreements(found),
         seconds={arm.name: sum(run.seconds for run in arm.runs) for arm in arms},
         citations=citations(run.recipe, ready.objective),
         notes=[*_notes(found), *troubles],
@@ -183,13 +183,13 @@ def _comparisons(found: Findings) -> list[Comparison]:
     return [compare(task, task.metric, "distilled", "plain", a, b, test.labels, test.has_label, rounds=rounds)]
 
 
-def _partings(found: Findings) -> list[Disagreement]:
+def _disagreements(found: Findings) -> list[Disagreement]:
     """Where student and teacher say different things of a text; of places in texts none are shown."""
     ready, corpus = found.ready, found.ready.corpus
     if not isinstance(corpus, Corpus):
         return []
     best = max(found.outcomes["distilled"], key=lambda outcome: outcome.dev_score)
-    return disagreements(
+    return text_disagreements(
         ready.task,
         corpus.test.texts,
         corpus.test.pairs,

@@ -9,7 +9,7 @@ import numpy as np
 
 from limbeck.core.errors import LimbeckError
 from limbeck.core.progress import Watcher
-from limbeck.core.record import Arm, Comparison, Record, Sample, SeedResult
+from limbeck.core.record import Artifact, Comparison, Record, Sample
 from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
 from limbeck.recipes.cell import Answers, Outcome
@@ -19,7 +19,6 @@ from limbeck.recipes.tell import speeds_of
 from limbeck.recipes.tell_compare import Contest
 from limbeck.recipes.tell_directions import with_directions
 from limbeck.students.open_translator import open_translator
-from limbeck.students.sizes import shape_of
 from limbeck.teachers.ct2 import Converted, convert
 
 INT8 = "student-int8"  # the folder
@@ -34,13 +33,11 @@ def with_translations(contest: Contest, record: Record, watcher: Watcher) -> Rec
         return record
     name, outcome = best
     try:
-        arm, said, troubles = _int8(contest, exam, name, outcome, watcher)
+        artifact, said, troubles = _int8(contest, exam, name, outcome, watcher)
     except LimbeckError as error:
         return record.but(notes=[*record.notes, f"No int8 student: {error.problem}. {error.remedy}"])
-    both = _against(contest, exam, arm, said, outcome, name)
-    return record.but(
-        arms=[*record.arms, arm], comparisons=[*record.comparisons, both], notes=[*record.notes, *troubles]
-    )
+    compared = artifact.but(comparison=_against(contest, exam, said, outcome, name))
+    return record.but(artifacts=[*record.artifacts, compared], notes=[*record.notes, *troubles])
 
 
 def _best(contest: Contest) -> tuple[str, Outcome] | None:
@@ -77,7 +74,7 @@ def _samples(contest: Contest, exam: SequenceExam) -> list[Sample]:
 
 def _int8(
     contest: Contest, exam: SequenceExam, name: str, outcome: Outcome, watcher: Watcher
-) -> tuple[Arm, Answers, list[str]]:
+) -> tuple[Artifact, Answers, list[str]]:
     """The best student in CTranslate2, measured where it will run; and what hindered its clock."""
     run, home = contest.run, contest.folder / INT8
     convert(outcome.model, home, "int8")
@@ -93,25 +90,27 @@ def _int8(
     texts, beam = contest.material.texts, settings.test_beam
     how = (texts, run.measure, run.data.max_length, watcher, MEASURING, beam)
     speeds, troubles = speeds_of({INT8: home}, *how)
-    arm = Arm(
+    artifact = Artifact(
         name=INT8,
-        title=f"{name}, int8 in CTranslate2",
-        role="student",
-        shape=shape_of(network),
-        runs=[SeedResult(seed=outcome.result.seed, quality=said.quality)],
+        arm=name,
+        seed=outcome.result.seed,
+        engine="CTranslate2",
+        precision="int8",
+        path=INT8,
+        quality=said.quality,
         size=size_of(network, home),
         speed=speeds.get(INT8),
     )
-    return arm, said, troubles
+    return artifact, said, troubles
 
 
-def _against(contest: Contest, exam: SequenceExam, arm: Arm, said: Answers, outcome: Outcome, name: str) -> Comparison:
+def _against(contest: Contest, exam: SequenceExam, said: Answers, outcome: Outcome, name: str) -> Comparison:
     rows = np.ones(len(exam.unseen), dtype=bool)
     logits: Sequence[np.ndarray] = [said.logits]
     return compare(
         exam.task,
         exam.task.metric,
-        arm.name,
+        INT8,
         name,
         logits,
         [outcome.logits],

@@ -14,7 +14,7 @@ from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch, Trace
 from limbeck.data.tokens import Tokens, token_batches
 from limbeck.measure.quality import quality
-from limbeck.measure.tokens import Tally, tally
+from limbeck.measure.tokens import TokenStatistics, token_statistics
 from limbeck.recipes.cell import Answers
 from limbeck.recipes.words import Words
 
@@ -60,18 +60,18 @@ class TokenExam:
         return {"gauge": self._gauge}
 
     def _gauge(self, model: PreTrainedModel) -> dict[str, float]:
-        found = scored(self.words, self._tally(model, "dev", NoTeacher()))
+        found = scored(self.words, self._statistics(model, "dev", NoTeacher()))
         return {"loss": found["token_nll"], **found}
 
     def test(self, model: PreTrainedModel) -> Answers:
-        found = self._tally(model, "test", self.teacher)
+        found = self._statistics(model, "test", self.teacher)
         return Answers(found.uids, found.sums, scored(self.words, found), fidelity=found.fidelity)
 
-    def _tally(self, model: PreTrainedModel, split: str, teacher: Teacher) -> Tally:
+    def _statistics(self, model: PreTrainedModel, split: str, teacher: Teacher) -> TokenStatistics:
         asked = token_batches(self.words.splits[split], self.words.collator, BATCH)
-        return tally(model, asked, self.words.task.vocab_size, teacher)
+        return token_statistics(model, asked, self.words.task.vocab_size, teacher)
 
 
-def scored(words: Words, found: Tally) -> dict[str, float]:
+def scored(words: Words, found: TokenStatistics) -> dict[str, float]:
     rows = np.ones(len(found.sums), dtype=bool)
     return quality(words.task, found.sums, rows, rows)[0]
