@@ -14,16 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from limbeck.core.record import Arm, Comparison, Record
-from limbeck.data.seq2seq.pairs import read_tested
+from limbeck.core.record import Arm, Artifact, Comparison, Record
+from limbeck.data.seq2seq.pairs import read_parallel
 from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.settings import DataSettings
-from limbeck.exporters.ctranslate2 import CTranslate2Engine
+from limbeck.engines.ctranslate2 import CTranslate2Engine
 from limbeck.jobs.record import TIMED_ONCE, now
 from limbeck.measure.significance import compare
-from limbeck.students.load import decoder_start, open_translator
+from limbeck.students.load import load
+from limbeck.students.seq2seq import decoder_start
 from limbeck.tasks.base import Evaluation
-from limbeck.tasks.generated import INT8
 from limbeck.tasks.seq2seq import Seq2SeqEvaluator, pairs_fingerprint
 from limbeck.teachers.settings import TranslateSettings
 from story import HOME, WORK, limbeck, publish
@@ -66,18 +66,20 @@ def main() -> None:
 def on_other(record: Record, teacher: Path) -> Record:
     """Every model of the comparison on another test set, compared as there."""
     texts = DataSettings(train=str(DATA / f"{OTHER}.en.gz"), task="translate")
-    corpus = read_tested(texts, ParallelSettings(target=str(DATA / f"{OTHER}.de.gz")))
-    network, tokenizer = open_translator(teacher)
+    corpus = read_parallel(texts, ParallelSettings(target=str(DATA / f"{OTHER}.de.gz")), only_test=True)
+    network, tokenizer = load(teacher, "translate")
     start, settings = decoder_start(network), TranslateSettings(**record.knobs["translate"])
     evaluator = Seq2SeqEvaluator(record.task, tokenizer, start, corpus.dev, corpus.test, settings, texts.max_length)
     first = evaluator.test_teacher(network)
     evaluator = replace(evaluator, teacher_texts=first.texts)
     found = {arm.name: {0: first} if arm.name == "teacher" else _tested(evaluator, arm) for arm in record.arms}
     arms = [_with(arm, found[arm.name]) for arm in record.arms]
+    artifacts = [_artifact(evaluator, artifact, found[artifact.arm]) for artifact in record.artifacts]
     return record.but(
         command="python benchmarks/multi30k.py",
         created=now(),
-        arms=sorted(arms, key=lambda arm: (arm.name == INT8, arm.role != "teacher", -arm.mean(record.metric))),
+        arms=sorted(arms, key=lambda arm: (arm.role != "teacher", -arm.mean(record.metric))),
+        artifacts=artifacts,
         data=corpus.card,
         fingerprints={**record.fingerprints, "data": pairs_fingerprint(corpus)},
         comparisons=[_again(evaluator, c, found[c.better], found[c.than]) for c in record.comparisons],
@@ -87,10 +89,15 @@ def on_other(record: Record, teacher: Path) -> Record:
 
 
 def _tested(evaluator: Seq2SeqEvaluator, arm: Arm) -> BySeed:
-    if arm.name == INT8:
-        return {arm.runs[0].seed: evaluator.test_engine(CTranslate2Engine(PLACE / "compare" / INT8))}
     homes = {run.seed: PLACE / "compare" / "arms" / f"{arm.name}-seed{run.seed}" / "model" for run in arm.runs}
-    return {seed: evaluator.test(open_translator(home)[0]) for seed, home in homes.items()}
+    return {seed: evaluator.test(load(home, "translate")[0]) for seed, home in homes.items()}
+
+
+def _artifact(evaluator: Seq2SeqEvaluator, artifact: Artifact, of_arm: BySeed) -> Artifact:
+    found = evaluator.test_engine(CTranslate2Engine(PLACE / "compare" / artifact.path))
+    made = artifact.comparison
+    again = _again(evaluator, made, {artifact.seed: found}, of_arm) if made else None
+    return artifact.but(quality=found.scores, speed=None, comparison=again)
 
 
 def _with(arm: Arm, found: BySeed) -> Arm:

@@ -29,7 +29,7 @@ from limbeck.jobs.settings import CacheRun, Run, TrainRun
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
 from limbeck.report.card import markdown_table
-from limbeck.report.writers import readings
+from limbeck.report.writers import sentences
 
 HOME = Path(__file__).resolve().parent.parent
 RESULTS = HOME / "benchmarks" / "results"
@@ -125,14 +125,14 @@ def results(name: str) -> str:
 def measured(record: Record) -> str:
     """The arms and what their comparison says; of many comparisons those of the default, by the main metric."""
     default = [c for c in record.comparisons if c.better == DEFAULT and c.metric == record.metric]
-    sentences = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
+    said = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
     if record.kind == "compare":
-        said = order(record) or next(iter(readings(record)), "")
+        said = order(record) or next(iter(sentences(record)), "")
         return f"{markdown_table([record])}\n\n{said}\n".replace("\n\n\n", "\n")
     more = (
         "\n\nAll of it, with a picture: [docs/truncated.md](docs/truncated.md).\n" if record.name == TRUNCATED else "\n"
     )
-    return f"{markdown_table([record])}\n\n{sentences}{more}"
+    return f"{markdown_table([record])}\n\n{said}{more}"
 
 
 def limits_table(names: Iterable[str]) -> str:

@@ -12,7 +12,17 @@ from filelock import Timeout
 
 from limbeck.core import files
 from limbeck.core.errors import DataError, LimbeckError
-from limbeck.core.files import atomic, atomic_folder, explained, locked, sweep, write_text
+from limbeck.core.files import (
+    atomic,
+    atomic_folder,
+    explained,
+    locked,
+    portable,
+    portable_command,
+    portable_knobs,
+    sweep,
+    write_text,
+)
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path):
@@ -70,66 +80,14 @@ def test_any_other_error_stays_what_it_is(tmp_path, error):
     assert caught.value is error
 
 
-def test_only_the_main_process_writes(tmp_path, monkeypatch):
-    path = write_text(tmp_path / "file", "old")
-    monkeypatch.setenv("RANK", "1")
-    write_text(path, "new")
-    write_text(tmp_path / "folder" / "other", "new")
-    with atomic(path) as part:
-        part.write_text("new")
-        assert part.parent != tmp_path
-    assert not part.exists()
-    with locked(tmp_path / ".lock"):
-        pass
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-    monkeypatch.setenv("RANK", "0")
-    write_text(path, "new")
-    assert path.read_text() == "new"
-
-
-def test_a_folder_appears_when_it_is_whole_and_replaces_the_old_one(tmp_path):
-    path = tmp_path / "deep" / "folder"
-    for number in range(2):
-        with atomic_folder(path) as part:
-            (part / str(number)).touch()
-            assert not (path / str(number)).exists()
-        assert [file.name for file in path.iterdir()] == [str(number)]
-    with pytest.raises(KeyboardInterrupt), atomic_folder(path):
-        raise KeyboardInterrupt
-    assert [file.name for file in path.parent.iterdir()] == ["folder"]
-
-
-def test_what_a_dead_process_left_is_swept_and_what_a_living_one_writes_is_not(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "SETTLED_SECONDS", -1.0)
-    left = tmp_path / ".file.part"
-    left.touch()
-    with atomic(tmp_path / "file") as part:
-        part.write_text("whole")
-        sweep(tmp_path)
-        assert not left.exists()
-    assert (tmp_path / "file").read_text() == "whole"
-    monkeypatch.undo()
-    left.touch()
-    sweep(tmp_path)
-    assert left.exists(), "its writer may not have marked it yet"
-
-
-HOLD = """
-import sys, time
-from limbeck.core.files import locked
-with locked(sys.argv[1]):
-    print("held", flush=True)
-    time.sleep(0.5)
-    print("free", flush=True)
-"""
-
-
-def test_a_lock_is_waited_for(tmp_path):
-    lock = tmp_path / ".lock"
-    with subprocess.Popen([sys.executable, "-c", HOLD, lock], stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(Timeout), locked(lock, timeout=0.05):
-            pass
-        with locked(lock):
-            assert holder.stdout.readline() == "free\n"
+from limbeck.core.files import (
+    atomic,
+    atomic_folder,
+    explained,
+    locked,
+    portable,
+    portable_command,
+    portable_knobs,
+    sweep,
+    write_text,
+)

@@ -46,11 +46,11 @@ def test_a_run_ends_with_its_record_without_a_clock(job, jobs, no_clock, tmp_pat
     record = Record.load(out)
     assert [arm.speed for arm in record.arms] == [None] * len(record.arms)
     troubles = [note for note in record.notes if note.startswith("Not timed: the speed of ")]
-    assert len(troubles) == len(record.arms)
+    assert len(troubles) == len(record.arms) + len(record.artifacts)
     assert not any("in rotation" in note for note in record.notes)
     assert "Not timed: the speed of " in (out / "report.html").read_text(encoding="utf-8")
     assert any((out / name / "model.safetensors").exists() for name in ("student", "model"))
-    assert ("student-int8" in {arm.name for arm in record.arms}) == (job == "distill pairs")
+    assert ("student-int8" in {artifact.name for artifact in record.artifacts}) == (job == "distill pairs")
 
 
 def test_one_model_without_a_speed_hides_no_other(teacher_folder, tmp_path):

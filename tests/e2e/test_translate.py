@@ -53,7 +53,8 @@ def test_every_recipe_ends_in_a_student_and_a_report(recipe, teacher, data, tmp_
     distill(recipe, teacher, data, tmp_path / "run", *(("--stages.interpolate.epochs", 1) if "inter" in recipe else ()))
     record = Record.load(tmp_path / "run")
     named = {arm.name for arm in record.arms}
-    assert {"teacher", "plain", "distilled", "student-int8"} <= named
+    assert {"teacher", "plain", "distilled"} <= named
+    assert [(artifact.arm, artifact.path) for artifact in record.artifacts] == [("distilled", "student-int8")]
     for arm in ("teacher", "plain", "distilled"):
         assert {"bleu", "bleu_beam", "chrf", "perplexity", "perplexity_of_teacher", "p_best"} <= set(
             record.arm(arm).runs[0].quality

@@ -12,9 +12,9 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from limbeck.core.errors import DataError, MismatchError, ModelError
+from limbeck.core.metric import METRICS, metric_of, metrics_of
 from limbeck.core.task import ENDS, Kind, TaskInfo
-from limbeck.measure.by_task import metrics_of
-from limbeck.measure.metrics import BY_KIND, METRIC
+from limbeck.measure.by_task import FORMULAS
 from limbeck.measure.quality import per_row, quality
 
 TWO = TaskInfo(kind="classify", labels=("bad", "good"))
@@ -163,8 +163,12 @@ def test_what_cannot_be_scored_is_refused() -> None:
 
 
 def test_every_metric_is_explained() -> None:
-    assert set(METRIC) == {name for kind in BY_KIND.values() for name in kind}
-    assert not any(METRIC[name].higher_is_better for name in ("ece", "nll", "mse", "mae", "hamming"))
+    assert set(METRICS) == set(FORMULAS) == set(get_args(Kind))
+    computed = {name for formulas in FORMULAS.values() for name in formulas}
+    assert computed == {metric.name for metrics in METRICS.values() for metric in metrics}
+    lower = {"classify": ("ece", "nll"), "multilabel": ("hamming",), "regress": ("mse", "mae")}
+    named = [(TaskInfo(kind=kind), name) for kind, names in lower.items() for name in names]
+    assert not any(metric_of(task, name).higher_is_better for task, name in named)
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))

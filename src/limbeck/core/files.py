@@ -1,15 +1,18 @@
-"""Writing so that a file is either whole or not there."""
+"""Files written whole or not at all, and paths that mean something on another machine."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
+import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from limbeck.core.errors import LimbeckError
 from limbeck.core.process import is_main
@@ -111,6 +114,47 @@ def write_text(path: Path | str, text: str) -> Path:
     return Path(path)
 
 
+def portable(path: Path | str) -> str:
+    """A path without the folders of this machine: relative to the working directory where it lies inside it or one
+    level up (../shared/data), else its last two parts. What is relative already, such as a Hub id, stays."""
+    written = os.path.expanduser(path)
+    if not os.path.isabs(written):
+        return str(path)
+    here = os.getcwd()
+    above = os.path.dirname(here)
+    for place in (os.path.abspath(written), os.path.realpath(written)):
+        for folder in (here, above if above != os.path.dirname(above) else here):  # all of a disk lies below its root
+            if os.path.commonpath([folder, place]) == folder:
+                return Path(os.path.relpath(place, here)).as_posix()
+    return "/".join(Path(written).parts[1:][-2:])
+
+
+def portable_knobs(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The table of a run file with portable paths, where a value is an absolute path that exists."""
+    return {name: _portable_value(value) for name, value in table.items()}
+
+
+def portable_command(line: str) -> str:
+    """A command line with portable paths, also in --flag=/path."""
+    return shlex.join(map(_portable_word, shlex.split(line)))
+
+
+def _portable_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return portable_knobs(value)
+    if isinstance(value, list | tuple):
+        return type(value)(map(_portable_value, value))
+    is_path = isinstance(value, str) and os.path.isabs(value) and os.path.exists(value)
+    return portable(value) if is_path or isinstance(value, Path) else value
+
+
+def _portable_word(word: str) -> str:
+    flag, equals, value = word.partition("=")
+    if equals and flag.startswith("-") and os.path.isabs(value):
+        return f"{flag}={portable(value)}"
+    return portable(word) if os.path.isabs(word) else word
+
+
 @contextmanager
 def explained(path: Path | str) -> Iterator[None]:
     """Turns the operating system's refusals about `path` into a sentence with a remedy."""
@@ -148,3 +192,19 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def portable_texts(value: Any) -> Any:
+    """Sentences, alone or inside lists and tables, with portable paths where they name an absolute one that exists."""
+    if isinstance(value, Mapping):
+        return {key: portable_texts(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [portable_texts(inner) for inner in value]
+    return _PATH.sub(_portable_match, value) if isinstance(value, str) else value
+
+
+_PATH = re.compile(r"(?<![\w./~-])/[^\s;,()\[\]\"']*[^\s;,.:()\[\]\"']")
+
+
+def _portable_match(found: re.Match[str]) -> str:
+    return portable(found[0]) if os.path.exists(found[0]) else found[0]

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 
 from limbeck.core.card import METHODS, card_of
 from limbeck.core.compress import PASSES
+from limbeck.core.files import portable_command, portable_knobs, portable_texts
 from limbeck.core.progress import Watcher
 from limbeck.core.record import (
     Arm,
@@ -97,14 +98,14 @@ def build_record(finished: Finished, watcher: Watcher) -> Record:
         kind=finished.kind,
         name=finished.folder.name,
         created=now(),
-        command=finished.command,
+        command=portable_command(finished.command),
         machine=machine(),
         seeds=run.seed_list,
-        knobs=run.model_dump(),
+        knobs=portable_knobs(run.model_dump()),
         fingerprints=_fingerprints(finished),
         task=setup.info,
         metric=setup.info.metric,
-        data=card,
+        data=portable_texts(card.model_dump()),
         arms=arms,
         comparisons=_comparisons(finished),
         failed=_together(finished.failed),
@@ -112,7 +113,7 @@ def build_record(finished: Finished, watcher: Watcher) -> Record:
         figures=dict(finished.figures),
         seconds={arm.name: sum(one.seconds for one in arm.runs) for arm in arms if arm.role != TEACHER},
         citations=_citations(finished),
-        notes=[*finished.notes, *_notes(finished, card), *troubles],
+        notes=portable_texts([*finished.notes, *_notes(finished, card), *troubles]),
     )
     return setup.task.add_to_record(record, finished, watcher)
 
@@ -125,14 +126,14 @@ def measured_record(
         kind=kind,
         name=name,
         created=now(),
-        command=command,
+        command=portable_command(command),
         machine=machine(),
         seeds=[],
         task=info,
         metric=info.metric,
-        data=card,
+        data=portable_texts(card.model_dump()),
         arms=arms,
-        **{"knobs": {}, "fingerprints": {}, **more},
+        **{"fingerprints": {}, **more, "knobs": portable_knobs(more.get("knobs", {}))},
     )
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from limbeck.core.errors import KnobError
+from limbeck.core.metric import METRICS
 from limbeck.core.record import Comparison
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.measure.answers import Array
-from limbeck.measure.metrics import BY_KIND
 from limbeck.measure.significance import compare
 
 UNLABELLED = -100
@@ -76,7 +76,7 @@ def _seeds(arm: Any) -> list[Array]:
 def _kind(metric: str, labels: Array) -> Kind:
     if labels.ndim == 2:
         return "multilabel"
-    return "regress" if metric in BY_KIND["regress"] else "classify"
+    return "regress" if metric in [one.name for one in METRICS["regress"]] else "classify"
 
 
 def _outputs(kind: Kind, labels: Array, arms: Sequence[Sequence[Array]]) -> int:

@@ -9,13 +9,12 @@ import numpy as np
 
 from limbeck.core.errors import LimbeckError
 from limbeck.core.progress import Watcher
-from limbeck.core.record import Arm, Comparison, Record, Sample, SeedResult
+from limbeck.core.record import Artifact, Comparison, Record, Sample
 from limbeck.engines.ctranslate2 import CTranslate2Engine
 from limbeck.exporters.ctranslate2 import convert
 from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
 from limbeck.measure.timing import speeds_of
-from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import Evaluation
 from limbeck.tasks.directions import dev_figures, switch_notes
 from limbeck.teachers.switch import Switch, score_name
@@ -33,9 +32,8 @@ def with_generated(record: Record, finished: Any, task: Any, watcher: Watcher) -
     except LimbeckError as error:
         return record.but(notes=[*record.notes, f"No int8 student: {error.problem}. {error.remedy}"])
     both = _against(finished, evaluator, found, result, arm.name)
-    return record.but(
-        arms=[*record.arms, int8], comparisons=[*record.comparisons, both], notes=[*record.notes, *troubles]
-    )
+    artifact = int8.but(comparison=both.model_dump())
+    return record.but(artifacts=[*record.artifacts, artifact], notes=[*record.notes, *troubles])
 
 
 def _samples(finished: Any, evaluator: Any, task: Any) -> list[Sample]:
@@ -86,7 +84,7 @@ def _with_directions(record: Record, finished: Any, evaluator: Any) -> Record:
 
 def _int8(
     finished: Any, evaluator: Any, task: Any, arm: Any, result: Any, watcher: Watcher
-) -> tuple[Arm, Evaluation, list[str]]:
+) -> tuple[Artifact, Evaluation, list[str]]:
     """The best student in CTranslate2, measured where it will run; and what hindered its timing."""
     run, folder = finished.run, finished.folder / INT8
     convert(result.model, folder, "int8")
@@ -94,12 +92,14 @@ def _int8(
     found = replace(evaluator, processor=arm.data.processor).test_engine(engine)
     texts = task.timing_inputs(finished.setup)
     speeds, troubles = speeds_of({INT8: folder}, texts, run.measure, run.data.max_length, watcher, task.beam)
-    made = Arm(
+    made = Artifact(
         name=INT8,
-        title=f"{arm.name}, int8 in CTranslate2",
-        role="student",
-        shape=shape_of(arm.start.network),
-        runs=[SeedResult(seed=result.result.seed, quality=found.scores)],
+        arm=arm.name,
+        seed=result.result.seed,
+        engine="CTranslate2",
+        precision="int8",
+        path=INT8,
+        quality=found.scores,
         size=size_of(arm.start.network, folder),
         speed=speeds.get(INT8),
     )

@@ -28,8 +28,9 @@ from limbeck.data.language.examples import MaskedTokens, NextTokens, Tokens
 from limbeck.data.language.masking import Masker, count_tokens
 from limbeck.data.language.settings import BlockSettings, MaskSettings
 from limbeck.data.padding import Collator
+from limbeck.measure.disagreements import token_disagreements
 from limbeck.measure.quality import quality
-from limbeck.measure.tokens import Tally, tally
+from limbeck.measure.tokens import TokenStatistics, token_statistics
 from limbeck.objectives.language import LanguageModeling
 from limbeck.objectives.next_sentence import NextSentence
 from limbeck.students.load import has_next_sentence_head, load
@@ -63,6 +64,7 @@ class LanguageEvaluator(Evaluator):
     """Every predicted token of a split once."""
 
     info: TaskInfo
+    processor: Any
     splits: Mapping[str, Tokens]
     collator: Collator
     examples: int = 0
@@ -87,14 +89,15 @@ class LanguageEvaluator(Evaluator):
         return {"loss": scores["token_nll"], **scores}
 
     def test(self, model: PreTrainedModel) -> Evaluation:
-        found = self._statistics(model, "test", self.teacher)
-        return Evaluation(found.uids, found.sums, self._scores(found), fidelity=found.fidelity)
+        found = self._statistics(model, "test", self.teacher, self.examples)
+        apart = token_disagreements(found.examples, self.processor.decode)
+        return Evaluation(found.uids, found.sums, self._scores(found), fidelity=found.fidelity, disagreements=apart)
 
-    def _statistics(self, model: PreTrainedModel, split: str, teacher: Teacher) -> Tally:
+    def _statistics(self, model: PreTrainedModel, split: str, teacher: Teacher, examples: int = 0) -> TokenStatistics:
         rows = batches(self.splits[split], self.collator, BATCH)
-        return tally(model, rows, self.info.vocab_size, teacher)
+        return token_statistics(model, rows, self.info.vocab_size, teacher, examples=examples)
 
-    def _scores(self, found: Tally) -> dict[str, float]:
+    def _scores(self, found: TokenStatistics) -> dict[str, float]:
         rows = np.ones(len(found.sums), dtype=bool)
         return quality(self.info, found.sums, rows, rows)[0]
 
@@ -163,7 +166,9 @@ class LanguageTask(Task):
             rounds, ask = {"train": mask.rounds, "dev": 1, "test": 1}, mask.ask
             splits = {name: MaskedTokens(getattr(corpus, name), masker, ask, rounds[name]) for name in SPLITS}
         train = splits["train"]
-        evaluator = LanguageEvaluator(info, splits, Collator.of(processor, info), self.knobs.measure.examples)
+        evaluator = LanguageEvaluator(
+            info, processor, splits, Collator.of(processor, info), self.knobs.measure.examples
+        )
         prints = {"data": text_fingerprint(corpus), "mask": mask_fingerprint(info.kind, mask)}
         return EncodedData(
             info=info,
@@ -223,7 +228,9 @@ class LanguageTask(Task):
         """Its outputs are remembered on the way, for students to be compared with when it is gone."""
         if setup.teacher is None:
             return None
-        return replace(setup.data.evaluator.with_teacher(teacher).test(setup.teacher.network), fidelity=None)
+        return replace(
+            setup.data.evaluator.with_teacher(teacher).test(setup.teacher.network), fidelity=None, disagreements=()
+        )
 
     def labels_only(self) -> str:
         return "text only"

@@ -38,10 +38,12 @@ from limbeck.engines.command import Command
 from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
 from limbeck.engines.endpoint import Endpoint
 from limbeck.engines.transformers import ARCHITECTURE_SETTINGS, TransformersEngine, generation_config
+from limbeck.measure.disagreements import sequence_disagreements
+from limbeck.measure.fidelity import sequence_fidelity
 from limbeck.measure.quality import quality
 from limbeck.measure.size import is_ctranslate2
-from limbeck.measure.tokens import tally
-from limbeck.measure.written import row_of, sacrebleu_metrics
+from limbeck.measure.tokens import token_statistics
+from limbeck.measure.written import BEST, sacrebleu_metrics, sentence_statistics
 from limbeck.objectives.language import LanguageModeling
 from limbeck.students.languages import languages_said
 from limbeck.students.load import load
@@ -97,7 +99,8 @@ class Seq2SeqEvaluator(Evaluator):
     test_texts: Parallel
     settings: TranslateSettings
     max_length: int
-    teacher_texts: Sequence[str] = ()  # the teacher's translations of test
+    examples: int = 0  # disagreements to keep
+    teacher: Evaluation | None = None  # on the test split
     parts: Mapping[str, slice] = field(default_factory=dict)  # of several directions: the dev rows of each
 
     @cached_property
@@ -116,7 +119,7 @@ class Seq2SeqEvaluator(Evaluator):
         return self.collator(rows)
 
     def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> Seq2SeqEvaluator:
-        return replace(self, teacher_texts=test.texts if test else ())
+        return replace(self, teacher=test)
 
     def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
         """Greedy on dev: what early stopping watches, and quick enough to be done often."""
@@ -124,7 +127,7 @@ class Seq2SeqEvaluator(Evaluator):
         best = [one[0] for one in self.engine(model).translate(texts.sources)]
         gold = self._nats(model, self.dev)
         unknown = np.full(len(texts), np.nan)
-        rows = row_of(_texts(best), _texts(best), texts.targets, gold, None, unknown)
+        rows = sentence_statistics(_texts(best), _texts(best), texts.targets, gold, None, unknown)
         scores = self.scores(rows)
         return {
             "loss": gold[0].sum() / max(gold[1].sum(), 1),
@@ -133,7 +136,18 @@ class Seq2SeqEvaluator(Evaluator):
         }
 
     def test(self, model: PreTrainedModel) -> Evaluation:
-        return self._tested(model, self.teacher_texts)
+        if self.teacher is None:
+            return self._tested(model, ())
+        return self.beside(self._tested(model, self.teacher.texts), self.teacher)
+
+    def beside(self, found: Evaluation, teacher: Evaluation) -> Evaluation:
+        """With how close it is to the teacher."""
+        close = sequence_fidelity(found.statistics, teacher.statistics, found.texts, teacher.texts)
+        texts, sure = self.test_texts, (found.statistics[:, BEST], teacher.statistics[:, BEST])
+        apart = sequence_disagreements(
+            texts.sources, texts.targets, found.texts, sure[0], teacher.texts, sure[1], most=self.examples
+        )
+        return replace(found, fidelity=close, disagreements=apart)
 
     def test_teacher(self, model: PreTrainedModel) -> Evaluation:
         """Its own translations stand for the teacher's."""
@@ -157,7 +171,7 @@ class Seq2SeqEvaluator(Evaluator):
         self, greedy: Sequence[Hypothesis], beam: Sequence[Hypothesis], gold: Any, taught: Any
     ) -> Evaluation:
         best = np.array([one.log_p for one in beam])
-        rows = row_of(_texts(greedy), _texts(beam), self.test_texts.targets, gold, taught, best)
+        rows = sentence_statistics(_texts(greedy), _texts(beam), self.test_texts.targets, gold, taught, best)
         return Evaluation(self.test_texts.uids, rows, self.scores(rows), texts=_texts(beam))
 
     def _generated(self, engine: Engine, single: bool = False) -> tuple[list[Hypothesis], list[Hypothesis]]:
@@ -173,7 +187,7 @@ class Seq2SeqEvaluator(Evaluator):
 
     def _nats(self, model: PreTrainedModel, rows: Sequences) -> tuple[np.ndarray, np.ndarray]:
         """Of each sentence: −log probability of its tokens, and how many they are."""
-        found = tally(model, batches(rows, self.collator, BATCH), self.info.vocab_size)
+        found = token_statistics(model, batches(rows, self.collator, BATCH), self.info.vocab_size)
         of_uid = dict(zip(found.uids.tolist(), found.sums, strict=True))
         sums = np.stack([of_uid[uid] for uid in rows.uids.tolist()])
         return sums[:, 0], sums[:, 2]
@@ -274,7 +288,15 @@ class Translation(Task):
         )
         start = decoder_start(model.network)
         return Seq2SeqEvaluator(
-            info, model.processor, start, corpus.dev, corpus.test, self.settings, self.max_length, parts=parts or {}
+            info,
+            model.processor,
+            start,
+            corpus.dev,
+            corpus.test,
+            self.settings,
+            self.max_length,
+            self.knobs.measure.examples,
+            parts=parts or {},
         )
 
     def encode(
@@ -580,13 +602,13 @@ class Translation(Task):
         return Switch(teacher, owners, setup.dev_scores, settings)
 
     def evaluate(self, model: Any, splits: ParallelCorpus, watcher: Watcher, teacher: Any = None) -> Evaluated:
-        theirs = self._evaluated(teacher, splits, (), watcher, teaches=True) if teacher else None
-        ours = self._evaluated(model, splits, theirs.texts if theirs else (), watcher)
+        theirs = self._evaluated(teacher, splits, None, watcher, teaches=True) if teacher else None
+        ours = self._evaluated(model, splits, theirs, watcher)
         info = self.info.but(metric=self.settings.metric)
         return info, [ours, theirs] if theirs else [ours]
 
     def _evaluated(
-        self, model: Any, splits: ParallelCorpus, texts: Sequence[str], watcher: Watcher, teaches: bool = False
+        self, model: Any, splits: ParallelCorpus, teacher: Evaluation | None, watcher: Watcher, teaches: bool = False
     ) -> Evaluation:
         if isinstance(model.network, CTranslate2Engine):
             size = len(model.processor)
@@ -600,10 +622,11 @@ class Translation(Task):
                 self.max_length,
             )
             found = evaluator.test_engine(model.network)
+            found = evaluator.beside(found, teacher) if teacher else found
         else:
             for line in languages_said(model.processor):
                 watcher.say(f"{model.source}: {line}")
-            evaluator = replace(self.evaluator(model, splits), teacher_texts=texts)
+            evaluator = replace(self.evaluator(model, splits), teacher=teacher)
             found = evaluator.test_teacher(model.network) if teaches else evaluator.test(model.network)
         watcher.at(evaluating(model), 1.0)
         return found

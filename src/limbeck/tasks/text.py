@@ -30,7 +30,8 @@ from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus, Examples, concatenate, read_texts, relabel
 from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.tinybert import MaskedWords, words_from
-from limbeck.measure.fidelity import disagreements, fidelity
+from limbeck.measure.disagreements import text_disagreements
+from limbeck.measure.fidelity import fidelity
 from limbeck.measure.predict import collect, predict
 from limbeck.measure.quality import quality
 from limbeck.students.load import kind_of
@@ -112,7 +113,9 @@ class TextEvaluator(Evaluator):
         if not len(teacher):
             return found
         test, rows = self.splits["test"].examples, (found.labels, found.has_label)
-        apart = disagreements(self.info, test.texts, test.pairs, found.statistics, teacher, *rows, most=self.examples)
+        apart = text_disagreements(
+            self.info, test.texts, test.pairs, found.statistics, teacher, *rows, most=self.examples
+        )
         return replace(found, fidelity=fidelity(self.info, found.statistics, teacher, *rows), disagreements=apart)
 
     def test_logits(self, model: PreTrainedModel, on_share: Callable[[float], None] = lambda share: None) -> np.ndarray:

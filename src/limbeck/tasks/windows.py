@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.forward import forward
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
-from limbeck.core.record import Fidelity
+from limbeck.core.record import Disagreement
 from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
@@ -26,7 +27,8 @@ from limbeck.data.batches import batches
 from limbeck.data.padding import Collator
 from limbeck.data.settings import WindowSettings
 from limbeck.data.windows import Window, WindowCorpus, WindowRows, Windows
-from limbeck.measure.predict import at_rest
+from limbeck.measure.fidelity import FidelityMeter
+from limbeck.measure.predict import eval_mode
 from limbeck.students.load import load
 from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluated, Evaluation, Evaluator, Model, Setup, Task, same_tokens
 from limbeck.tasks.text import check_outputs, data_fingerprint, labels_fingerprint
@@ -35,6 +37,13 @@ from limbeck.teachers.live import LiveTeacher
 BATCH = 32  # windows
 Predict = Callable[[Batch], Tensor]  # logits of the rows of a batch
 Logits = Iterator[tuple[list[Window], Batch, np.ndarray]]  # of each batch: its windows, and the logits of their rows
+
+
+class Predicted(NamedTuple):
+    """Of each sentence or question."""
+
+    values: list[Any]  # the tags of its words, or its answer
+    confidences: list[Any]  # their probabilities
 
 
 @dataclass(frozen=True)
@@ -71,39 +80,56 @@ class WindowEvaluator(Evaluator):
         found = replace(self, teacher=teacher)
         if any(item.has_label for item in self.corpus.items("dev")) or not len(self.dev):
             return found
-        predicted = found.predictions("dev", found._logits("dev", found._teacher_logits, NoTeacher(), FidelityMeter()))
-        return replace(found, corpus=self.corpus.with_gold("dev", predicted))
+        predicted = found._predictions("dev", found._teacher_logits)
+        return replace(found, corpus=self.corpus.with_gold("dev", predicted.values))
 
     def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
-        meter = FidelityMeter()
-        found = self._evaluate("dev", _predict(model), NoTeacher(), meter)
-        return {"loss": meter.surprise, **found.scores}
+        meters = Meters()
+        predicted = self._predictions("dev", _predict(model), NoTeacher(), meters)
+        return {"loss": meters.loss, **self.scored("dev", predicted.values).scores}
 
     def test(self, model: PreTrainedModel) -> Evaluation:
-        return self._evaluate("test", _predict(model), self.teacher, FidelityMeter())
+        meters = Meters()
+        predicted = self._predictions("test", _predict(model), self.teacher, meters)
+        found = replace(self.scored("test", predicted.values), fidelity=meters.fidelity.fidelity)
+        if isinstance(self.teacher, NoTeacher):
+            return found
+        return replace(found, disagreements=self.disagreements(predicted, self._teacher_test))
 
     def of_teacher(self) -> Evaluation:
-        return self._evaluate("test", self._teacher_logits, NoTeacher(), FidelityMeter())
+        return self.scored("test", self._teacher_test.values)
 
     @abstractmethod
-    def predictions(self, split: str, logits: Logits) -> list[Any]:
+    def predicted(self, split: str, logits: Logits) -> Predicted:
         """Of each sentence or question: the tags of its words, or the answer."""
 
     @abstractmethod
-    def scored(self, split: str, predictions: list[Any], fidelity: Fidelity | None) -> Evaluation: ...
+    def scored(self, split: str, predictions: list[Any]) -> Evaluation: ...
 
-    def _evaluate(self, split: str, predict: Predict, teacher: Teacher, meter: FidelityMeter) -> Evaluation:
-        predicted = self.predictions(split, self._logits(split, predict, teacher, meter))
-        return self.scored(split, predicted, meter.fidelity)
+    @abstractmethod
+    def disagreements(self, student: Predicted, teacher: Predicted) -> list[Disagreement]: ...
+
+    @cached_property
+    def _teacher_test(self) -> Predicted:
+        return self._predictions("test", self._teacher_logits)
+
+    def _predictions(
+        self,
+        split: str,
+        predict: Predict,
+        teacher: Teacher = NoTeacher(),
+        meters: Meters | None = None,
+    ) -> Predicted:
+        return self.predicted(split, self._logits(split, predict, teacher, meters or Meters()))
 
     def _teacher_logits(self, batch: Batch) -> Tensor:
         return self.teacher.answer(batch).logits.float().cpu()
 
-    def _logits(self, split: str, predict: Predict, teacher: Teacher, meter: FidelityMeter) -> Logits:
+    def _logits(self, split: str, predict: Predict, teacher: Teacher, meters: Meters) -> Logits:
         rows = self.corpus.splits[split]
         for batch in batches(rows, self.collator, BATCH):
             logits = predict(batch)
-            meter.add(logits, teacher.answer(batch).logits.float().cpu(), batch)
+            meters.add(logits, teacher.answer(batch).logits.float().cpu(), batch)
             yield rows.find(batch.uids.tolist()), batch, logits.numpy()
 
 
@@ -182,48 +208,25 @@ def check_alike(
 
 def _predict(model: PreTrainedModel) -> Predict:
     def predict(batch: Batch) -> Tensor:
-        with at_rest(model), torch.inference_mode():
+        with eval_mode(model), torch.inference_mode():
             return forward(model, batch.to(model.device)).logits.float().cpu()
 
     return predict
 
 
-class FidelityMeter:
-    """Sums over rows: surprise at the labels, and how near the predictions are to a teacher's."""
+class Meters:
+    """Sums over rows: the loss on the labels, and how close the predictions are to a teacher's."""
 
     def __init__(self) -> None:
-        self._nats = self._has_label = self._rows = self._alike = self._divergence = 0.0
-        self._by_teacher = {True: [0, 0], False: [0, 0]}  # the teacher is right → rows, those the student has right
+        self._nats = self._has_label = 0.0
+        self.fidelity = FidelityMeter()
 
     def add(self, logits: Tensor, teacher_logits: Tensor, batch: Batch) -> None:
         known, labels = batch.has_label, batch.labels
         self._nats += float(functional.hard_cross_entropy(logits[known], labels[known]).sum())
         self._has_label += int(known.sum())
-        if not teacher_logits.numel():
-            return
-        student, teacher = logits.argmax(1), teacher_logits.argmax(1)
-        self._rows += len(logits)
-        self._alike += int((student == teacher).sum())
-        self._divergence += float(functional.kl(teacher_logits, logits).sum())
-        for right, counts in self._by_teacher.items():
-            rows = known & ((teacher == labels) == right)
-            counts[0] += int(rows.sum())
-            counts[1] += int((student == labels)[rows].sum())
+        self.fidelity.add(logits, teacher_logits, labels, known)
 
     @property
-    def surprise(self) -> float:
+    def loss(self) -> float:
         return self._nats / max(self._has_label, 1)
-
-    @property
-    def fidelity(self) -> Fidelity | None:
-        if not self._rows:
-            return None
-        (right, both), (wrong, gained) = self._by_teacher[True], self._by_teacher[False]
-        return Fidelity(
-            agreement=self._alike / self._rows,
-            divergence=self._divergence / self._rows,
-            teacher_right_rows=right,
-            teacher_wrong_rows=wrong,
-            accuracy_teacher_right=both / right if right else None,
-            accuracy_teacher_wrong=gained / wrong if wrong else None,
-        )

@@ -10,19 +10,21 @@ from limbeck.core.record import Record
 from limbeck.report import numbers as n
 from limbeck.report import svg
 from limbeck.report.charts import PANEL, curves, dev_curve, has_curve, tones, wide_range
+from limbeck.report.models import primary
 from limbeck.report.scale import padded, span
 
 
-def courses(record: Record) -> list[Markup]:
+def curve_panels(record: Record) -> list[Markup]:
     """The metric on the dev split as training goes on; in the order of the arms."""
-    arms = [arm for arm in record.arms if arm.role != "teacher" and has_curve(arm, record.metric)]
+    metric = primary(record)
+    arms = [arm for arm in record.arms if arm.role != "teacher" and has_curve(arm, metric)]
     by_epoch = any(point.epoch for arm in arms for run in arm.runs for point in run.curve)
-    values, tone = partial(dev_curve, metric=record.metric), tones(record)
+    values, tone = partial(dev_curve, metric=metric), tones(record)
     lines = {arm.name: curves(arm, tone[arm.name], by_epoch, values) for arm in arms}
     heights = [y for drawn in lines.values() for line in drawn for _, y in line.points]
     if not heights:
         return []
-    log = wide_range(record.metric, heights)
+    log = wide_range(metric, heights)
     ends = span(heights, True) if log else padded(heights)
     before = {c.better: c.than for c in record.comparisons}
     return [
@@ -32,7 +34,7 @@ def courses(record: Record) -> list[Markup]:
             "epoch" if by_epoch else "step",
             arm.title,
             PANEL,
-            n.opening(f"{n.metric_name(record.metric)} of {arm.title} on the dev split"),
+            n.opening(f"{metric.title} of {arm.title} on the dev split"),
             whole=True,
             log=log,
             ends=ends,
