@@ -27,6 +27,26 @@ class Said(NamedTuple):
     err: str
 
 
+class Started(NamedTuple):
+    """A Python process that has ended."""
+
+    pid: int
+    environment: dict[str, str]
+    imported: list[str]  # modules it held at its end
+
+
+TELL = """
+import atexit, json, os, sys
+
+def tell():
+    said = [os.getpid(), dict(os.environ), sorted(name for name in sys.modules if "." not in name)]
+    with open(os.path.join({folder!r}, str(os.getpid())), "w") as file:
+        json.dump(said, file)
+
+atexit.register(tell)
+"""
+
+
 def limbeck(*words: object) -> Said:
     """`limbeck …` in this process."""
     from limbeck.cli import main
