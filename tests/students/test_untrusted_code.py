@@ -7,7 +7,7 @@ import sys
 import pytest
 import transformers.dynamic_module_utils as dynamic
 
-from limbeck.core.task import Task
+from limbeck.core.task import TaskInfo
 from limbeck.students.open import open_classifier, open_encoder, open_language_model
 from limbeck.students.open_places import open_reader, open_tagger
 from limbeck.students.open_translator import open_translator
@@ -19,8 +19,8 @@ from tiny_places import TAGS, make_reader, make_tagger
 from tiny_reverser import make_marian
 from tiny_reverser import make_tokenizer as make_words
 
-TWO = Task(kind="classify", labels=("negative", "positive"))
-TAG = Task(kind="tag", labels=TAGS)
+TWO = TaskInfo(kind="classify", labels=("negative", "positive"))
+TAG = TaskInfo(kind="tag", labels=TAGS)
 HEADS = (
     *("SequenceClassification", "TokenClassification", "QuestionAnswering", "PreTraining"),
     *("MaskedLM", "CausalLM", "Seq2SeqLM"),

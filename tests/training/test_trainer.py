@@ -5,7 +5,7 @@ import torch
 from transformers import TrainerCallback, set_seed
 
 from limbeck.core.errors import KnobError
-from limbeck.core.objective import asks
+from limbeck.core.objective import requests
 from limbeck.core.tap import install
 from limbeck.core.teacher import NoTeacher
 from limbeck.data.corpus import load
@@ -205,7 +205,7 @@ def test_a_logger_that_is_not_there_is_explained(tmp_path, corpus, teacher):
 def stepped(folder, corpus, objective, **how):
     """The weights after one step of plain descent, and the loss told of it; Adam would hide a wrong size."""
     teacher, model = make_classifier(seed=5), make_classifier(layers=2, **NO_DROPOUT)
-    of_student, of_teacher = asks(objective, shape_of(model), shape_of(teacher))
+    of_student, of_teacher = requests(objective, shape_of(model), shape_of(teacher))
     tokenizer = make_tokenizer()
     trainer = Distiller(
         install(model),
