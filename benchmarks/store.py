@@ -21,9 +21,9 @@ from torch import Tensor
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, set_seed
 
 from common import HERE, SEED, Finding, Limit, each_turn, finish, flags, median_of, settle, turn_by_turn
+from limbeck.core.fingerprint import fingerprint
 from limbeck.core.topk import Top
 from limbeck.data.sources.demo import demo_model, demo_rows
-from limbeck.core.fingerprint import fingerprint
 from limbeck.teachers.topk import Manifest, Store, open_store
 
 BATCH, LENGTH, ASKED = 32, 128, 0.15

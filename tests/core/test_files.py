@@ -4,23 +4,13 @@ import contextlib
 import errno
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
-from filelock import Timeout
 
-from limbeck.core import files
 from limbeck.core.errors import DataError, LimbeckError
 from limbeck.core.files import (
     atomic,
-    atomic_folder,
     explained,
-    locked,
-    portable,
-    portable_command,
-    portable_knobs,
-    sweep,
     write_text,
 )
 
@@ -80,14 +70,3 @@ def test_any_other_error_stays_what_it_is(tmp_path, error):
     assert caught.value is error
 
 
-from limbeck.core.files import (
-    atomic,
-    atomic_folder,
-    explained,
-    locked,
-    portable,
-    portable_command,
-    portable_knobs,
-    sweep,
-    write_text,
-)

@@ -105,6 +105,16 @@ def test_calibration_error_by_hand() -> None:
     assert quality(TWO, logits, labels, everyone(4))[0]["ece"] == pytest.approx(by_hand)
 
 
+def test_calibration_error_has_fifteen_bins_closed_above() -> None:
+    # 11/15 is the end of the bin (10/15, 11/15], where 0.71 lies too; 0.76 is alone in (11/15, 12/15].
+    # Of ten bins all three would share (0.7, 0.8].
+    logits = np.array([[0.0, logit(0.71)], [0.0, np.log(11 / 4)], [0.0, logit(0.76)]])
+    labels = np.array([0, 1, 1])
+    by_hand = (abs(0.71 + (11 / 15 - 1)) + abs(0.76 - 1)) / 3
+    assert by_hand == pytest.approx(0.2277778, abs=1e-7)
+    assert quality(TWO, logits, labels, everyone(3))[0]["ece"] == pytest.approx(0.2277778, abs=1e-7)
+
+
 def test_calibration_error_of_several_labels_by_hand() -> None:
     logits = np.array([[logit(0.9), logit(0.1), logit(0.7)]])  # confidences 0.9, 0.9, 0.7
     labels = np.array([[1, 1, 1]])

@@ -269,6 +269,24 @@ def test_the_jsd_of_the_paper_is_ours_times_beta_and_its_rest():
         assert ours.item() == pytest.approx(paper.mean().item(), rel=1e-9)
 
 
+@pytest.mark.parametrize("beta", [0.1, 0.5, 0.9])
+def test_the_jsd_carries_t_squared(beta):
+    scene = Scene()
+    p, q = ((x.tokens.logits() / 2).softmax(-1) for x in (scene.teacher(), scene.student()))
+    middle = beta * p + (1 - beta) * q
+    paper = beta * (p * (p / middle).log()).sum(-1) + (1 - beta) * (q * (q / middle).log()).sum(-1)
+    found = scene.loss(1.0 * GeneralisedJSD(beta=beta, temperature=2.0))[0]
+    assert found.item() == pytest.approx(4 * paper.mean().item() / (beta * (1 - beta)), rel=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_the_ends_of_the_jsd_are_word_kd_at_the_same_temperature(temperature):
+    for beta in (0.0, 1.0):
+        ours, words = GeneralisedJSD(beta=beta, temperature=temperature), WordKD(reverse=beta, temperature=temperature)
+        found = [Scene().loss(1.0 * objective)[0].item() for objective in (ours, words)]
+        assert found[0] == pytest.approx(found[1], rel=1e-9)
+
+
 # from a cache
 
 

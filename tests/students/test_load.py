@@ -14,8 +14,8 @@ import torch
 import transformers as hf
 
 from limbeck.core.errors import MismatchError, ModelError
-from limbeck.core.task import TaskInfo
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
+from limbeck.core.task import TaskInfo
 from limbeck.students.load import kind_of, kind_saved, load, load_saved
 from limbeck.students.reading import quiet
 from limbeck.students.sizes import clip_max_length, shape_of

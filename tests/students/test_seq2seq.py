@@ -9,8 +9,8 @@ import torch
 import transformers as hf
 
 from limbeck.core.errors import KnobError
-from limbeck.students.coordinates import hidden_coordinates
 from limbeck.core.fingerprint import fingerprint
+from limbeck.students.coordinates import hidden_coordinates
 from limbeck.students.inherit import reinit
 from limbeck.students.seq2seq import new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from limbeck.core.errors import DataError, MismatchError
-from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.core.fingerprint import fingerprint
+from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.students.load import open_translator
 from limbeck.tasks.base import Model
 from limbeck.tasks.seq2seq import generation_fingerprint

@@ -39,6 +39,20 @@ def test_live_and_cached_answers_are_equal_under_other_batches(tmp_path, asked, 
         assert torch.allclose(cached.answer(batch).logits, live.answer(batch).logits, atol=1e-6)
 
 
+def test_pairs_that_share_their_first_text_have_answers_of_their_own(tmp_path, tokenizer, live):
+    second = ("good", "bad and dull", "the plot was weak")
+    rows = [{"sentence1": "the film is", "sentence2": text, "label": "negative"} for text in second]
+    rows.append({"sentence1": "a scene", "sentence2": "good", "label": "positive"})
+    corpus = load(DataSettings(), {"train": rows, "dev": rows[-1:], "test": rows[-1:]})
+    asked = [*batches(encode(corpus.train, tokenizer, 32), Collator(tokenizer, corpus.task), 1)]
+    cache = Cache(tmp_path, PRINTS)
+    cache.fill(live, asked)
+    told = [cache.teacher().answer(batch).logits for batch in asked]
+    assert len({tuple(logits.flatten().tolist()) for logits in told}) == 4
+    for batch, logits in zip(asked, told, strict=True):
+        assert torch.allclose(logits, live.answer(batch).logits, atol=1e-6)
+
+
 def test_the_live_teacher_is_frozen_and_answers_twice_alike(asked):
     model = make_classifier()
     teacher = LiveTeacher(model.train())

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.engines.base import Engine, Hypothesis
@@ -250,3 +252,14 @@ def test_old_half_written_files_are_swept_and_new_ones_left(tmp_path):
     new.write_bytes(b"{")
     TextCache(tmp_path, ABOUT)
     assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_whoever_opens_the_folder_waits_for_the_lock(tmp_path):
+    with ThreadPoolExecutor() as pool:
+        with FileLock(tmp_path / ".lock"):
+            waiting = pool.submit(Translations, tmp_path, ABOUT)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.4)
+            assert not (tmp_path / "index.json").exists()
+        assert len(waiting.result(timeout=30)) == 0
+    assert (tmp_path / "index.json").exists()

@@ -7,11 +7,13 @@ import shutil
 import signal
 import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 
 import filling
 from filling import ABOUT, SAMPLED, drawns, kept, serves_the_truth, tops
@@ -399,3 +401,22 @@ def test_a_killed_writer_loses_the_batch_in_hand_at_most(tmp_path, nursery):
     assert serves_the_truth(TopKCache.open(folder), range(last))
     store = TopKCache.open(folder)
     assert sum(store._tokens(shard) < module.SMALL for shard in store.shards.values()) == 1
+
+
+@pytest.mark.parametrize("how", ["made", "merged"])
+def test_whoever_makes_or_merges_a_store_waits_for_the_lock(filled, tmp_path, how):
+    folder = tmp_path / "new" if how == "made" else filled[0]
+    folder.mkdir(exist_ok=True)
+    store = TopKCache(folder, ABOUT, write=True) if how == "merged" else None
+    before = sorted(path.name for path in folder.iterdir())
+    with ThreadPoolExecutor() as pool:
+        with FileLock(folder / ".lock"):
+            waiting = pool.submit(store.close if store else lambda: TopKCache(folder, ABOUT, write=True))
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.4)
+            assert sorted({*(path.name for path in folder.iterdir())} - {".lock"}) == [
+                name for name in before if name != ".lock"
+            ]
+        waiting.result(timeout=30)
+    assert len(list(folder.glob("shard-*"))) == {"made": 0, "merged": 1}[how]
+    assert (folder / "index.json").exists()

@@ -113,6 +113,25 @@ def test_draws_belong_to_the_question(teacher, words, monkeypatch):
     assert not torch.equal(alone[0][0], alone[1][0])
 
 
+def test_equal_answers_to_different_questions_are_drawn_differently(words):
+    batch = batches(words)[0]
+    rows, count = len(batch.uids), 3
+    predicted = torch.zeros_like(batch.predicted)
+    predicted[:, :count] = True
+    alike = Projection(torch.zeros(rows * count, WORDS))
+
+    def drawn(uids):
+        found = kept_of(alike, SAMPLED, replace(batch, predicted=predicted, uids=uids))
+        full = torch.zeros(len(found), WORDS).scatter_add_(1, found.ids, found.weights)
+        return [tuple(one.flatten().tolist()) for one in full.split(count)]
+
+    uids = torch.arange(rows) + 2**62
+    assert len(set(drawn(uids))) == rows
+    assert drawn(uids) == drawn(uids)
+    assert drawn(uids.flip(0)) == drawn(uids)[::-1]
+    assert len(set(drawn(torch.full_like(uids, 7)))) == 1
+
+
 def test_draws_are_from_the_softened_distribution(network, words):
     batch = batches_of(words)[0]
     features = torch.zeros(1, WORDS)

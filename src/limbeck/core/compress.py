@@ -76,10 +76,12 @@ class Mask:
         import torch
 
         weights = dict(model.named_parameters())
-        if missing := [name for name in self.live if name not in weights]:
-            raise MismatchError(
-                f"the mask names {missing[0]}, which the model does not have", "use it with the model it was made for"
-            )
+        for name, mask in self.live.items():
+            if name not in weights or weights[name].shape != mask.shape:
+                raise MismatchError(
+                    f"the mask has {name} of shape {tuple(mask.shape)}, which the model does not have",
+                    "use it with the model it was made for",
+                )
         with torch.no_grad():
             for name, mask in self.live.items():
                 weights[name].mul_(mask.to(weights[name].device))

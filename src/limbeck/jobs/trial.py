@@ -60,6 +60,8 @@ class Progress:
     steps: int = 0
     curve: tuple[CurvePoint, ...] = ()
     notes: tuple[str, ...] = ()
+    best_step: int = 0  # whose weights the model has, of all steps so far
+    dev_score: float | None = None  # of these weights; None where they changed since dev was measured
 
     def after(self, done: dict[str, Any]) -> Progress:
         """With what a finished step left in its folder."""
@@ -71,6 +73,8 @@ class Progress:
             self.steps + done["steps"],
             (*self.curve, *shifted),
             (*self.notes, *done["notes"]),
+            self.steps + done["best_step"] if done["best_step"] else self.best_step,
+            done["dev_score"] if done["changed"] else self.dev_score,
         )
 
 
@@ -114,7 +118,6 @@ class _Work:
 
     def __init__(self, trial: Trial, home: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback]) -> None:
         self.trial, self.home, self.watcher, self.callbacks = trial, home, watcher, callbacks
-        self.best_step, self.dev_score = 0, float("nan")
 
     def step(
         self, number: int, step: PlannedStep, model: PreTrainedModel, mask: Mask, past: Progress, last: bool
@@ -136,22 +139,25 @@ class _Work:
         self, number: int, step: PlannedStep, model: PreTrainedModel, mask: Mask, past: Progress
     ) -> tuple[Mask, dict[str, Any]]:
         done: dict[str, Any] = {"seconds": 0.0, "epochs": 0.0, "steps": 0, "curve": [], "notes": []}
+        done |= {"best_step": 0, "dev_score": None, "changed": not isinstance(step, Snapshot)}
         if isinstance(step, Training):
             trainer = self._trainer(number, step, model, mask, past)
             trainer.train(resume_from_checkpoint=trainer.last_complete_checkpoint())
             state = trainer.state
-            self.best_step = past.steps + (state.best_global_step or state.global_step)
-            self.dev_score = (state.best_metric or 0.0) * self._sign
-            took = {"seconds": trainer.seconds, "epochs": state.epoch, "steps": state.global_step}
-            return mask, {**done, **took, "curve": [point.model_dump() for point in trainer.curve()]}
+            return mask, done | {
+                "seconds": trainer.seconds,
+                "epochs": state.epoch,
+                "steps": state.global_step,
+                "curve": [point.model_dump() for point in trainer.curve()],
+                "best_step": state.best_global_step or state.global_step,
+                "dev_score": (state.best_metric or 0.0) * self._sign,
+            }
         if isinstance(step, Apply):
             change = step.compress.apply(model, mask, self._calibration(step.calibrate))
-            self.dev_score = float("nan")  # that of the training before no longer holds
             return change.mask, {**done, "notes": [change.note]}
         if isinstance(step, Rewind):
-            load_model(model, self._snapshot(step.to) / WEIGHTS)
+            load_model(model, self._snapshot(step.to, before=number) / WEIGHTS)
             mask.hold(model)
-            self.dev_score = float("nan")
         return mask, done
 
     def _trainer(self, number: int, step: Training, model: PreTrainedModel, mask: Mask, past: Progress) -> Distiller:
@@ -198,17 +204,18 @@ class _Work:
         found = arm.data.evaluator.test(model)
         with atomic(self.home / "test.safetensors") as part:
             save_file({"uids": found.uids, "statistics": found.statistics}, part)
-        if np.isnan(self.dev_score):
-            self.dev_score = arm.data.evaluator.dev_metrics(model)[arm.data.info.metric] * self._sign
+        dev_score = past.dev_score
+        if dev_score is None:
+            dev_score = arm.data.evaluator.dev_metrics(model)[arm.data.info.metric] * self._sign
         result = found.result(self.trial.seed).but(
             curve=[point.model_dump() for point in past.curve],
             seconds=past.seconds,
-            best_step=self.best_step,
+            best_step=past.best_step,
             sentences_per_second=past.epochs * arm.rows / past.seconds if past.seconds else 0.0,
         )
         kept = {
             "result": result.model_dump(),
-            "dev_score": self.dev_score,
+            "dev_score": dev_score,
             "disagreements": [one.model_dump() for one in found.disagreements],
             "notes": list(past.notes),
         }
@@ -235,7 +242,7 @@ class _Work:
     def _checkpoints(self, number: int) -> Path:
         return self.home / f"checkpoints-{number:02d}"
 
-    def _snapshot(self, name: str) -> Path:
-        steps = self.trial.arm.steps
-        number = max(n for n, step in enumerate(steps) if isinstance(step, Snapshot) and step.name == name)
-        return self._folder(number)
+    def _snapshot(self, name: str, before: int) -> Path:
+        """The last one of that name; in a Repeat there are several."""
+        steps = self.trial.arm.steps[:before]
+        return self._folder(max(n for n, step in enumerate(steps) if step == Snapshot(name)))

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import processors
 
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.data.language.blocks import Blocks
 from limbeck.data.language.masking import GROUP, Masker, count_tokens, predictions
 from limbeck.data.language.settings import MaskSettings
+from tiny import make_tokenizer
+from tiny_language import make_words
 
 PAD, CLS, SEP, MASK, WORDS = 0, 1, 2, 3, 1000
 KINDS = ("token", "whole-word", "rare")
@@ -117,6 +120,18 @@ def test_special_tokens_are_never_chosen_nor_changed(lengths: list[int], kind: s
     assert inputs.dtype == np.int32
     assert inputs.min() >= 0
     assert inputs.max() < WORDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_marked_is_never_chosen_though_its_token_is_a_word_like_any_other(kind: str) -> None:
+    blocks = make_blocks([24] * 40)
+    blocks.ids[blocks.special] = 17
+    blocks.ids[5::24] = 17  # as a word
+    masker = Masker(MaskSettings(kind=kind, share=0.9), MASK, WORDS, (MASK,), count_tokens(blocks, WORDS))
+    inputs, chosen = all_masks(masker, blocks)
+    assert not chosen[blocks.special].any()
+    assert (inputs[blocks.special] == 17).all()
+    assert chosen[5::24].any()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -271,3 +286,19 @@ def test_what_cannot_be_masked_is_refused() -> None:
     with pytest.raises(ModelError, match=r"mask\.kind = token"):
         make_masker(without, kind="whole-word").check(without)
     make_masker(without).check(without)
+
+
+def test_what_a_tokenizer_frames_texts_with_is_never_masked_though_it_is_not_named_special() -> None:
+    """A token that only the post-processor knows, such as a prompt before every text."""
+    tokenizer = make_tokenizer()
+    ordinary = tokenizer.convert_tokens_to_ids("story")
+    framing = processors.TemplateProcessing(
+        single="story $A [SEP]", special_tokens=[("story", ordinary), ("[SEP]", tokenizer.sep_token_id)]
+    )
+    tokenizer.backend_tokenizer.post_processor = framing
+    assert ordinary not in tokenizer.all_special_ids
+    words = make_words(tokenizer, documents=30, share=0.9)
+    rows = [words.splits["train"][row] for row in range(len(words.splits["train"]))]
+    assert {row["input_ids"][0] for row in rows} == {ordinary}
+    assert not any(row["predicted"][0] for row in rows)
+    assert all(any(row["predicted"][1:]) for row in rows)

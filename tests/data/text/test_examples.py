@@ -59,6 +59,13 @@ def test_uids_tell_pairs_and_splits_apart() -> None:
     assert found.train.pairs == ["c", "bc"]
 
 
+def test_a_text_beside_three_others_has_three_uids() -> None:
+    """As in NLI: one premise, three hypotheses."""
+    pairs = [{"sentence1": "p", "sentence2": f"h{n}", "label": n} for n in range(3)]
+    found = load(DataSettings(), {"train": pairs, "dev": pairs[:1], "test": pairs[1:2]})
+    assert len(set(found.train.uids.tolist())) == 3
+
+
 def test_a_uid_is_the_same_in_every_run_and_release() -> None:
     """A cache on disk is keyed by it: a change here makes every cache stale."""
     assert whole([{"text": "a fine film", "label": "x"}]).train.uids.tolist() == [7287098968016581188]
