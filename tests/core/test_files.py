@@ -68,5 +68,3 @@ def test_any_other_error_stays_what_it_is(tmp_path, error):
     with pytest.raises(type(error)) as caught, explained(tmp_path):
         raise error
     assert caught.value is error
-
-

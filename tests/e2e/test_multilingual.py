@@ -124,9 +124,13 @@ def test_the_run_file_reads_back(distilled):
     [
         (("--teacher", "x"), "--teacher is given beside", "every direction has its teacher"),
         (("--recipe", "seq-kd"), "the given targets are learnt", "--recipe multilingual"),
-        (("--teacher-cache.live",), "several teachers can only be asked once", "without --teacher-cache.live"),
-        (("--objective.truncated.form", "renorm-both"), "'renorm-both' compares kept words", "--switch.strategy fixed"),
-        (("--task", "classify"), "--task classify has no directions", "--task translate"),
+        (("--teacher-cache.live",), "several teachers can only be cached", "without --teacher-cache.live"),
+        (
+            ("--objective.truncated.form", "renorm-both"),
+            "'renorm-both' compares cached tokens",
+            "--switch.strategy fixed",
+        ),
+        (("--task", "classify"), "'directions.en-de' has no effect for --task classify", "--task translate"),
     ],
 )
 def test_what_several_teachers_cannot_do_is_refused(texts, teachers, tmp_path, flags, message, remedy):

@@ -6,13 +6,15 @@ from transformers import AutoModelForSequenceClassification
 
 import limbeck as package
 from limbeck.core.record import Record
+from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
 from running import limbeck
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
 
 TEXT_KINDS = [name for name, plan in RECIPES.items() if "classify" in plan.tasks]
 QUICK = ("--epochs", 1, "--learning-rate", 1e-3, "--measure.no-speed", "--measure.bootstrap", 200, "--no-baseline")
-SHORT = {name: [f"--stages.{stage}.epochs" for stage in RECIPES[name].stages(None)] for name in TEXT_KINDS}
+INFO = TaskInfo(kind="classify", labels=("negative", "positive"))
+SHORT = {name: [f"--stages.{stage}.epochs" for stage in RECIPES[name].stages(INFO)] for name in TEXT_KINDS}
 
 
 @pytest.fixture(scope="module")

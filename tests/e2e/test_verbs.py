@@ -127,7 +127,7 @@ def test_eval_takes_the_names_of_a_teacher_without_any_from_a_person(taught, var
     unnamed = variant(("LABEL_0", "LABEL_1"), order=(1, 0))
     said = limbeck("eval", taught, "--teacher", unnamed, "--data", held_out)
     assert said.code == 2
-    assert "the model answers with negative, positive (classify); the teacher with LABEL_0, LABEL_1 (cl" in said.err
+    assert "the model's labels are negative, positive (classify); the teacher's LABEL_0, LABEL_1 (cl" in said.err
     assert "in the teacher's order with --data.classes" in said.err
     record = beside(taught, unnamed, held_out, tmp_path / "a", "--data.classes", "positive,negative")
     assert record.arm("student").runs[0].fidelity.agreement == 1.0
@@ -148,7 +148,7 @@ def test_eval_takes_the_names_of_a_teacher_without_any_from_a_person(taught, var
 def test_eval_beside_a_teacher_of_other_labels_is_refused(taught, variant, held_out, names, config, told):
     said = limbeck("eval", taught, "--teacher", variant(names, **config), "--data", held_out)
     assert said.code == 2
-    assert f"the model answers with negative, positive (classify); the teacher with {told}" in said.err
+    assert f"the model's labels are negative, positive (classify); the teacher's {told}" in said.err
     assert "→ compare models of the same labels" in said.err
 
 
@@ -157,7 +157,7 @@ def test_eval_beside_a_teacher_of_another_number_of_labels_is_refused(taught, he
     make_tokenizer().save_pretrained(tmp_path / "three")
     said = limbeck("eval", taught, "--teacher", tmp_path / "three", "--data", held_out)
     assert said.code == 2
-    assert "the teacher with negative, neutral, positive (classify)" in said.err
+    assert "the teacher's negative, neutral, positive (classify)" in said.err
 
 
 def test_eval_writes_nothing_unasked(taught, held_out, tmp_path, monkeypatch):

@@ -43,7 +43,7 @@ def test_pairs_that_share_their_first_text_have_answers_of_their_own(tmp_path, t
     second = ("good", "bad and dull", "the plot was weak")
     rows = [{"sentence1": "the film is", "sentence2": text, "label": "negative"} for text in second]
     rows.append({"sentence1": "a scene", "sentence2": "good", "label": "positive"})
-    corpus = load(DataSettings(), {"train": rows, "dev": rows[-1:], "test": rows[-1:]})
+    corpus = read_texts(DataSettings(), {"train": rows, "dev": rows[-1:], "test": rows[-1:]})
     asked = [*batches(encode(corpus.train, tokenizer, 32), Collator(tokenizer, corpus.task), 1)]
     cache = Cache(tmp_path, PRINTS)
     cache.fill(live, asked)

@@ -257,7 +257,7 @@ def test_old_half_written_files_are_swept_and_new_ones_left(tmp_path):
 def test_whoever_opens_the_folder_waits_for_the_lock(tmp_path):
     with ThreadPoolExecutor() as pool:
         with FileLock(tmp_path / ".lock"):
-            waiting = pool.submit(Translations, tmp_path, ABOUT)
+            waiting = pool.submit(TextCache, tmp_path, ABOUT)
             with pytest.raises(TimeoutError):
                 waiting.result(timeout=0.4)
             assert not (tmp_path / "index.json").exists()

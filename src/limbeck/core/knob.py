@@ -124,18 +124,24 @@ class Knobs(Settings):
     def spelled_out(self, kind: str) -> Self:
         """With every table of the task set, also those at their defaults; one of another task is refused."""
         for name, value in (self.model_extra or {}).items():
-            if kind not in TABLES[name].kinds and value != (default := TABLES[name].cls()) and value != {}:
-                changed = next(
-                    (f".{key}" for key in type(value).model_fields if getattr(value, key) != getattr(default, key))
-                    if isinstance(value, Settings)
-                    else iter([""])
+            if kind not in (kinds := TABLES[name].kinds) and (changed := _changed(TABLES[name], value)):
+                raise KnobError(
+                    f"'{name}.{changed}' has no effect for --task {kind}",
+                    f"leave it out; it is for --task {', '.join(kinds)}",
                 )
-                raise KnobError(f"'{name}{changed}' has no effect for --task {kind}", "leave it out")
         own = [entry for entry in TABLES.values() if kind in entry.kinds]
         others = {name for name in (self.model_extra or {}) if kind not in TABLES[name].kinds}
         kept = {key: value for key, value in self.model_dump(exclude_unset=True).items() if key not in others}
         tables = {entry.name: self.tables(entry.cls) if entry.by_name else self.table(entry.cls) for entry in own}
         return type(self)(**{**kept, **tables})
+
+
+def _changed(entry: Table, value: Any) -> str:
+    """The first knob of a table, or table of that name, that somebody set; none where all is as it was."""
+    if entry.by_name:
+        return next(iter(value), "")
+    default = entry.cls()
+    return next((key for key in entry.cls.model_fields if getattr(value, key) != getattr(default, key)), "")
 
 
 def _checked(entry: Table, value: Any) -> Any:

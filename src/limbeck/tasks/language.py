@@ -191,10 +191,11 @@ class LanguageTask(Task):
         return [(text, "") for text in setup.data.processor.batch_decode(ids, skip_special_tokens=True)]
 
     def same_encoding(self, setup: Setup, student: Model) -> bool:
-        """The mask of an arm may be its recipe's own, and its network may know fewer tokens."""
+        """The mask of an arm may be its recipe's own, its network may know fewer tokens, or be padded otherwise."""
         mask = self.knobs.table(MaskSettings).settled()
         same = mask == setup.task.knobs.table(MaskSettings).settled()
-        return same and vocab_size_of(student.network, student.processor) == setup.info.vocab_size
+        padded = setup.teacher is not None and rows_of(student.network) != rows_of(setup.teacher.network)
+        return same and not padded and vocab_size_of(student.network, student.processor) == setup.info.vocab_size
 
     def resolve(self, run: Any, setup: Setup, needed: Want) -> Any:
         """A cache serves the masks it holds; a run that fills its own keeps one per epoch."""

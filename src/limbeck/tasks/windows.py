@@ -117,10 +117,10 @@ class WindowEvaluator(Evaluator):
         self,
         split: str,
         predict: Predict,
-        teacher: Teacher = NoTeacher(),
+        teacher: Teacher | None = None,
         meters: Meters | None = None,
     ) -> Predicted:
-        return self.predicted(split, self._logits(split, predict, teacher, meters or Meters()))
+        return self.predicted(split, self._logits(split, predict, teacher or NoTeacher(), meters or Meters()))
 
     def _teacher_logits(self, batch: Batch) -> Tensor:
         return self.teacher.answer(batch).logits.float().cpu()

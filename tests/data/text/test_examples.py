@@ -62,7 +62,7 @@ def test_uids_tell_pairs_and_splits_apart() -> None:
 def test_a_text_beside_three_others_has_three_uids() -> None:
     """As in NLI: one premise, three hypotheses."""
     pairs = [{"sentence1": "p", "sentence2": f"h{n}", "label": n} for n in range(3)]
-    found = load(DataSettings(), {"train": pairs, "dev": pairs[:1], "test": pairs[1:2]})
+    found = read_texts(DataSettings(), {"train": pairs, "dev": pairs[:1], "test": pairs[1:2]})
     assert len(set(found.train.uids.tolist())) == 3
 
 
