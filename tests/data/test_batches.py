@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limbeck.data.batches import Buckets
+from limbeck.core.task import TaskInfo
+from limbeck.data.batches import Buckets, batches
+from limbeck.data.padding import Collator
 
 
 @settings(max_examples=60, deadline=None)
@@ -73,3 +75,30 @@ def test_the_round_of_a_row_is_told_by_its_index(rounds: int) -> None:
         expected = {0: epoch, 1: 0, 3: epoch % 3}[rounds]
         assert list(sampler) == [expected * 5 + row for row in plain]
         assert len(sampler) == 5
+
+
+class Versions:
+    """Three rows in two versions each: index = version · 3 + row."""
+
+    lengths = [2, 3, 2]
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> dict:
+        length = self.lengths[index % 3]
+        return {
+            "input_ids": [1] * length,
+            "attention_mask": [1] * length,
+            "uids": index,
+            "labels": 0,
+            "has_label": True,
+        }
+
+
+def test_some_indices_come_longest_first_and_else_in_their_order() -> None:
+    collator = Collator(0, TaskInfo(kind="classify", labels=("a", "b")))
+    found = [batch.uids.tolist() for batch in batches(Versions(), collator, 2, [5, 3, 4])]
+    assert found == [[4, 5], [3]]
+    assert [batch.uids.tolist() for batch in batches(Versions(), collator, 2)] == [[1, 0], [2]]
+    assert list(batches(Versions(), collator, 2, [])) == []

@@ -66,7 +66,7 @@ def test_unequal_line_counts(refused, data):
         file.write("a dog\n")
     problem, remedy = refused()
     assert f"{data} has 121 lines, but {data.with_suffix('.de')} has 120" in problem
-    assert "the line of its number" in remedy
+    assert "line n of the other" in remedy
 
 
 def test_a_wrong_encoding(refused, data):
