@@ -35,14 +35,17 @@ from common import (
     turn_by_turn,
     watched,
 )
+from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
 from limbeck.data.sources.demo import demo_model
-from limbeck.data.text.encode import Collator, Encoded, batches, encode
+from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.students.load import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
+from limbeck.students.load import open_classifier, open_encoder
 from limbeck.students.shrink import Shrink
 from limbeck.tasks.text import data_fingerprint
 from limbeck.teachers.live import LiveTeacher

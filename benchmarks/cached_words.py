@@ -35,6 +35,7 @@ from common import (
     turn_by_turn,
     watched,
 )
+from limbeck.core.fingerprint import fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent
 from limbeck.core.task import TaskInfo
@@ -47,7 +48,7 @@ from limbeck.jobs.cache import cache
 from limbeck.jobs.settings import CacheRun
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import LanguageModeling, Truncated
-from limbeck.students.load import fingerprint, open_language_model
+from limbeck.students.load import open_language_model
 from limbeck.students.shrink import Shrink
 from limbeck.tasks.base import EncodedData, Model
 from limbeck.tasks.language import LanguageTask

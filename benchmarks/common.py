@@ -173,7 +173,7 @@ def sentences(rows: int) -> Corpus:
     """Rotten Tomatoes from the package index; always the same rows."""
     from limbeck.data.settings import DataSettings
     from limbeck.data.sources.demo import demo_rows
-    from limbeck.data.text.examples import load
+    from limbeck.students.load import load
 
     return load(DataSettings(limit=rows, max_length=MAX_LENGTH), demo_rows())
 
@@ -190,7 +190,8 @@ def make_distiller(
     folder: Path,
 ) -> Distiller:
     """Limbeck's own loop, without measuring on dev and without checkpoints."""
-    from limbeck.data.text.encode import Collator, encode
+    from limbeck.data.padding import Collator
+    from limbeck.data.text.encode import encode
     from limbeck.tasks.text import TextEvaluator
     from limbeck.training.trainer import Distiller
 

@@ -30,14 +30,16 @@ from common import (
     settle,
     turn_by_turn,
 )
+from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch
 from limbeck.core.want import Request, Want
-from limbeck.data.batches import Buckets
+from limbeck.data.batches import Buckets, to_batch
+from limbeck.data.padding import Collator
 from limbeck.data.sources.demo import demo_model
-from limbeck.data.text.encode import Collator, Encoded, encode, to_batch
+from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus
-from limbeck.students.load import fingerprint, open_encoder, tokenizer_fingerprint
+from limbeck.students.load import open_encoder
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.text import data_fingerprint
 from limbeck.teachers.live import LiveTeacher

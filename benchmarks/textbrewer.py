@@ -36,12 +36,14 @@ from common import (
     turn_by_turn,
     watched,
 )
-from limbeck.data.batches import Buckets
+from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
+from limbeck.data.batches import Buckets, batches
+from limbeck.data.padding import Collator
 from limbeck.data.sources.demo import demo_model
-from limbeck.data.text.encode import Collator, Encoded, batches, encode
+from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.students.load import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
+from limbeck.students.load import open_classifier, open_encoder
 from limbeck.tasks.text import data_fingerprint
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import Cache

@@ -50,9 +50,9 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     settle(job["threads"])
     from sacrebleu import corpus_bleu
 
-    from limbeck.exporters.ctranslate2 import CTranslate2Engine
+    from limbeck.engines.ctranslate2 import CTranslate2Engine
+    from limbeck.engines.transformers import TransformersEngine
     from limbeck.students.load import load
-    from limbeck.teachers.translators import TransformersEngine
 
     folder, beam = Path(job["folder"]), job["beam"]
     sources, targets = texts(job["rows"])

@@ -8,7 +8,7 @@ from limbeck.data.seq2seq.pairs import read_parallel
 from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DataSettings
-from limbeck.students.load import new_seq2seq
+from limbeck.students.seq2seq import new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from running import limbeck
 

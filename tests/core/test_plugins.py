@@ -7,7 +7,7 @@ import pytest
 import limbeck
 from limbeck.core.card import METHODS
 from limbeck.core.plugins import PluginError, load_plugins
-from limbeck.recipes.run import Run
+from limbeck.jobs.settings import Run
 from running import finish, start
 
 PLUGIN = '''"""{name}: a method from elsewhere.

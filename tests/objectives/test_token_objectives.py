@@ -13,7 +13,7 @@ from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, TaskInfo
 from limbeck.core.topk import Sampled
 from limbeck.core.trace import Batch, Projection, Trace
 from limbeck.core.want import Want
-from limbeck.functional import draw, top_of
+from limbeck.functional.truncated import draw, top_of
 from limbeck.objectives import (
     Cosine,
     GeneralisedJSD,

@@ -16,7 +16,7 @@ from limbeck.students.seq2seq import decoder_start
 from limbeck.students.vocabulary import vocab_size_of
 from limbeck.teachers.ct2 import fastest
 from limbeck.teachers.ct2_folder import facts_of
-from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.translators import Generating
 from students.tiny_polyglots import ENGLISH, FAMILIES, GERMAN, code_of, model, saved, tokenizer
 from untaught import make_teacher

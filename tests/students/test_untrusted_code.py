@@ -8,10 +8,11 @@ import pytest
 import transformers.dynamic_module_utils as dynamic
 
 from limbeck.core.task import TaskInfo
+from limbeck.students.load import kind_saved
 from limbeck.students.open import open_classifier, open_encoder, open_language_model
 from limbeck.students.open_places import open_reader, open_tagger
 from limbeck.students.open_translator import open_translator
-from limbeck.students.saved import kind_saved, open_saved
+from limbeck.students.saved import open_saved
 from running import limbeck
 from tiny import make_classifier, make_tokenizer
 from tiny_language import byte_level, make_causal, make_masked

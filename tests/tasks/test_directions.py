@@ -9,12 +9,13 @@ from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.progress import Silent
 from limbeck.core.task import TaskInfo
 from limbeck.data.seq2seq.direction_settings import prefix_of, tag_of, target_language
+from limbeck.data.seq2seq.directions import REVERSED
 from limbeck.data.seq2seq.pairs import read_parallel
 from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DataSettings
 from limbeck.jobs.settings import Run, resolve
-from limbeck.tasks.directions import REVERSED, Direction, _without_leaks, check_tag, concatenate, open_directions
+from limbeck.tasks.directions import Direction, _without_leaks, check_tag, concatenate, open_directions
 from limbeck.tasks.seq2seq import Seq2SeqSetup, Translation
 from limbeck.teachers.settings import SwitchSettings
 

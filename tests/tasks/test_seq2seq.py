@@ -13,20 +13,21 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher
 from limbeck.core.trace import Projection, Trace
 from limbeck.core.want import Request, Want
+from limbeck.data.batches import to_batch
 from limbeck.data.seq2seq.pairs import Parallel, source_uids
 from limbeck.data.seq2seq.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
 from limbeck.data.seq2seq.subwords import train_subwords
-from limbeck.data.text.encode import to_batch
+from limbeck.engines.transformers import TransformersEngine
 from limbeck.measure.tokens import tally
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.weighted_sum import weighted_sum
-from limbeck.students.load import decoder_start, new_seq2seq
+from limbeck.students.load import decoder_start
+from limbeck.students.seq2seq import new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.tasks.seq2seq import Seq2SeqEvaluator
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.topk import Manifest, Store, TopKTeacher, keep
-from limbeck.teachers.translators import TransformersEngine
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 from tiny_reverser import make_tokenizer

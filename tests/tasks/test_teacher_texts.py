@@ -6,13 +6,14 @@ import pytest
 from limbeck.core.errors import DataError, MismatchError
 from limbeck.core.fingerprint import fingerprint
 from limbeck.data.seq2seq.pairs import Parallel
+from limbeck.engines.base import Hypothesis
 from limbeck.students.load import open_translator
 from limbeck.tasks.base import Model
 from limbeck.tasks.seq2seq import generation_fingerprint
 from limbeck.tasks.teacher_texts import TeacherTexts, cached_texts
 from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.texts import TextCache
-from limbeck.teachers.translators import Engine, Hypothesis
+from limbeck.teachers.translators import Engine
 from untaught import make_teacher
 
 ROWS = Parallel(

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from limbeck.core.forward import forward
+from limbeck.data.batches import to_batch
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.text.encode import to_batch
 from limbeck.data.windows import PlaceCollator, load_places
 from limbeck.measure.spans import each_answer
 from limbeck.objectives import Labels, SoftTargets

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from limbeck.core.forward import forward
+from limbeck.data.batches import to_batch
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.text.encode import to_batch
 from limbeck.data.windows import load_places
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.weighted_sum import weighted_sum

@@ -10,7 +10,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.want import Request, Want
 from limbeck.data.seq2seq.sequences import SequenceCollator, encode_sequences, sequence_batches
 from limbeck.recipes.multilingual import MULTILINGUAL
-from limbeck.students.load import shape_of
+from limbeck.students.sizes import shape_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import SwitchSettings
 from limbeck.teachers.switch import DirectionIndex, Switch

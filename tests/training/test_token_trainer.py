@@ -10,7 +10,7 @@ from limbeck.core.objective import requests
 from limbeck.core.teacher import NoTeacher
 from limbeck.core.want import Request, Want
 from limbeck.objectives import Cosine, LanguageModeling, Truncated, WordKD
-from limbeck.students.load import shape_of
+from limbeck.students.sizes import shape_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller

@@ -8,12 +8,14 @@ from limbeck.core.errors import KnobError
 from limbeck.core.objective import requests
 from limbeck.core.tap import install
 from limbeck.core.teacher import NoTeacher
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
 from limbeck.data.settings import DataSettings
-from limbeck.data.text.encode import Collator, batches, encode
-from limbeck.data.text.examples import load
+from limbeck.data.text.encode import encode
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.tinybert import TinyBERT
-from limbeck.students.open import shape_of
+from limbeck.students.load import load
+from limbeck.students.sizes import shape_of
 from limbeck.tasks.text import TextEvaluator
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import Cache
