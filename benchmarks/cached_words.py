@@ -48,11 +48,11 @@ from limbeck.jobs.cache import cache
 from limbeck.jobs.settings import CacheRun
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import LanguageModeling, Truncated
-from limbeck.students.load import open_language_model
+from limbeck.students.load import load
 from limbeck.students.shrink import Shrink
 from limbeck.tasks.base import EncodedData, Model
 from limbeck.tasks.language import LanguageTask
-from limbeck.teachers.topk import TopKTeacher, open_store
+from limbeck.teachers.topk import TopKCache, TopKTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 
@@ -94,7 +94,7 @@ class Bench:
 
     def __init__(self, folder: Path, blocks: int, teacher: Teacher) -> None:
         self.folder, self.teacher = folder, teacher
-        self.student, tokenizer = open_language_model(folder / "student", "mask-fill")
+        self.student, tokenizer = load(folder / "student", "mask-fill")
         self.tokenizer: Any = tokenizer
         task = LanguageTask(TaskInfo(kind="mask-fill"), settings(folder, blocks))
         text = task.read(None, None, Silent())
@@ -155,15 +155,15 @@ def fill(folder: Path, blocks: int) -> dict[str, str]:
     lines = [json.dumps({"text": row["text"]}) + "\n" for row in reviews]
     (folder / "reviews.jsonl").write_text("".join(lines), encoding="utf-8")
     set_seed(SEED)
-    teacher, tokenizer = open_language_model(demo_model(), "mask-fill", fresh=True)
+    teacher, tokenizer = load(demo_model(), "mask-fill", new_head=True)
     student, _ = Shrink(layers=LAYERS).build(teacher)
     student.save_pretrained(folder / "student")
     tokenizer.save_pretrained(folder / "student")
-    return dict(cache(settings(folder, blocks), teacher=Model(teacher, tokenizer)).about.fingerprints)
+    return dict(cache(settings(folder, blocks), teacher=Model(teacher, tokenizer)).manifest.fingerprints)
 
 
 def kept(folder: Path) -> TopKTeacher:
-    return TopKTeacher(open_store(folder / "cache"))
+    return TopKTeacher(TopKCache.open(folder / "cache"))
 
 
 def remember(job: dict[str, Any]) -> None:

@@ -204,7 +204,7 @@ def make_distiller(
         schedule=schedule.but(patience=0),
         train=train,
         dev=dev,
-        collate=Collator(tokenizer, corpus.task),
+        collate=Collator.of(tokenizer, corpus.task),
         folder=folder,
         seed=SEED,
         callbacks=[steps_only()],

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from limbeck.core.record import Record
-from limbeck.teachers.topk import open_store
+from limbeck.teachers.topk import TopKCache
 from running import BLOCKS, WORDS, files, finish, limbeck, start, stop
 from tiny import make_tokenizer
 from tiny_language import make_masked, save
@@ -27,7 +27,7 @@ def beginner(tmp_path_factory):
 
 def contents(folder):
     """uid → what is kept of it."""
-    store = open_store(folder)
+    store = TopKCache.open(folder)
     uids = store._index.uids
     top, counts = store.get(uids)
     ends = np.cumsum(counts)
@@ -48,7 +48,7 @@ def assert_alike(one, other):
 
 def test_a_cache_is_announced_made_and_shown(kept, masked, corpus):
     out, said = kept
-    store = open_store(out)
+    store = TopKCache.open(out)
     announced = re.search(
         r"([\d,]+) tokens to cache: about .* and ([\d.]+) MB \((\d+) bytes per token; .* free\)", said.err
     )
@@ -80,13 +80,13 @@ def test_more_masks_are_added_to_what_is_there(kept, ask, tmp_path):
     out = tmp_path / "cache"
     first = limbeck(*ask, "--out", out)
     assert first.code == 0, first.err
-    half = open_store(out)
+    half = TopKCache.open(out)
     tokens, blocks = half.tokens, len(half)
     more = limbeck(*ask, "--out", out, "--mask.rounds", 2)
     assert more.code == 0, more.err
-    assert len(open_store(out)) == 2 * blocks
+    assert len(TopKCache.open(out)) == 2 * blocks
     announced = int(re.search(r"([\d,]+) tokens to cache", more.err)[1].replace(",", ""))
-    assert announced == open_store(out).tokens - tokens
+    assert announced == TopKCache.open(out).tokens - tokens
     assert_alike(contents(out), contents(kept[0]))
 
 
@@ -96,19 +96,19 @@ def test_stopped_and_killed_and_run_again_it_is_complete(ask, tmp_path):
     assert limbeck(*ask, "--out", whole, *rounds).code == 0
     child = start(*ask, "--out", out, *rounds, "--batch-size", 1)
     stop(child, lambda: len(list(out.glob("shard-*"))) > 9, signal.SIGKILL)
-    some = len(open_store(out))
-    assert 0 < some < len(open_store(whole))
+    some = len(TopKCache.open(out))
+    assert 0 < some < len(TopKCache.open(whole))
     before = set(out.glob("shard-*"))
     child = start(*ask, "--out", out, *rounds, "--batch-size", 1)
     said = stop(child, lambda: len(set(out.glob("shard-*")) - before) > 5, signal.SIGINT)
     assert said.code == 130
     assert said.err.splitlines()[-1].startswith("limbeck: stopped; run the same command again")
     assert "Traceback" not in said.err
-    assert len(open_store(out)) > some
+    assert len(TopKCache.open(out)) > some
     said = limbeck(*ask, "--out", out, *rounds)
     assert said.code == 0, said.err
     left = int(re.search(r"([\d,]+) tokens to cache", said.err)[1].replace(",", ""))
-    assert 0 < left < open_store(whole).tokens
+    assert 0 < left < TopKCache.open(whole).tokens
     assert_alike(contents(out), contents(whole))
 
 

@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from limbeck.core.record import Record
-from limbeck.students.load import open_language_model
+from limbeck.students.load import load
 from running import BLOCKS, QUICK, WORDS, limbeck
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import byte_level, make_causal, make_masked, make_text, save
@@ -87,7 +87,7 @@ def test_a_live_teacher(live):
     assert record.comparisons[0].metric == "perplexity"
     assert "test blocks" in record.comparisons[0].sentence
     assert not (out / "teacher-cache").exists()
-    student, tokenizer = open_language_model(out / "student", "mask-fill")
+    student, tokenizer = load(out / "student", "mask-fill")
     assert student.config.num_hidden_layers == 2
     assert tokenizer.get_vocab() == make_tokenizer().get_vocab()
     assert "perplexity" in (out / "student" / "README.md").read_text()
@@ -165,7 +165,7 @@ def test_causal_models_with_padding_as_the_end_of_text(causal, corpus, tmp_path)
     """The end of a text is learnt though it is the padding too; three rows of padding in the vocabulary are cut."""
     record, _ = distill(tmp_path / "run", "--teacher", causal, "--data", corpus, task="generate")
     assert record.task.vocab_size == len(byte_level())
-    student, tokenizer = open_language_model(tmp_path / "run" / "student", "generate")
+    student, tokenizer = load(tmp_path / "run" / "student", "generate")
     assert student.config.n_layer == 1
     assert student.get_output_embeddings().weight.shape[0] == len(tokenizer) + 3
     assert record.arm("distilled").runs[0].fidelity.divergence > 0
@@ -226,7 +226,7 @@ def test_a_student_with_added_tokens_is_asked_about_shared_ones(masked, corpus, 
     data.write_text(corpus.read_text().replace(" film ", " <new> "))
     record, _ = distill(tmp_path / "run", "--teacher", masked, "--student-from", start, "--data", data, "--no-baseline")
     assert record.task.vocab_size == len(VOCABULARY)
-    _, saved = open_language_model(tmp_path / "run" / "student", "mask-fill")
+    _, saved = load(tmp_path / "run" / "student", "mask-fill")
     assert "<new>" in saved.get_vocab()
 
 

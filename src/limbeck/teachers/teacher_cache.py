@@ -38,8 +38,8 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import ONLY_LOGITS, Want
-from limbeck.teachers.cache import Cache
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import LogitsCache
 
 COLUMN = "teacher_logits"
 Row = Mapping[str, Sequence[int]]  # input_ids and whatever else a model reads of a text, a number for each token
@@ -84,7 +84,7 @@ class TeacherCache(Teacher):
         self._reads = inspect.signature(teacher.forward).parameters.keys() - {"labels"}
         self._padding = teacher.config.pad_token_id or 0
         self._task = TaskInfo(kind="classify", labels=tuple(map(str, range(teacher.config.num_labels))))
-        self._cache = Cache(folder, {"teacher": fingerprint(teacher)}, ONLY_LOGITS)
+        self._cache = LogitsCache(folder, {"teacher": fingerprint(teacher)}, ONLY_LOGITS)
 
     def fill(self, dataset: Dataset, batch_size: int = 32) -> None:
         """Asks the teacher about every row that is not kept yet, the longest first."""

@@ -18,7 +18,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request
-from limbeck.data.encode import to_batch
+from limbeck.data.batches import to_batch
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.training.bridges import bridges_of
 
