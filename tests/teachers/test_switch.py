@@ -11,7 +11,7 @@ from limbeck.core.trace import Batch, Projection, Trace
 from limbeck.core.want import Want
 from limbeck.functional.truncated import top_of
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
-from limbeck.recipes.multilingual import smoothed_words_and_teacher
+from limbeck.recipes.multilingual import MULTILINGUAL
 from limbeck.teachers.settings import SwitchSettings
 from limbeck.teachers.switch import DirectionIndex, Switch, share
 
@@ -115,5 +115,5 @@ def test_the_recipe_without_its_teacher_is_smoothed_cross_entropy(two):
     switch = Switch(kept, owners, {"en-de": 0.0, "de-en": 0.0}, THRESHOLD)
     switch.update({"bleu of en-de": 1.0, "bleu of de-en": 1.0})
     plain = torch.nn.functional.cross_entropy(student, labels, reduction="none")
-    found = loss(smoothed_words_and_teacher(TASK), switch.answer(batch), batch, student)
+    found = loss(MULTILINGUAL.objective(TASK), switch.answer(batch), batch, student)
     torch.testing.assert_close(found, 0.5 * smoothed + 0.5 * plain, rtol=0, atol=1e-12)

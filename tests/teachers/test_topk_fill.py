@@ -6,28 +6,23 @@ import numpy as np
 import pytest
 import torch
 
-from limbeck.core.errors import MismatchError
 from limbeck.core.forward import forward
-from limbeck.core.progress import Silent
-from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Projection, Trace
 from limbeck.core.want import Request, Want
 from limbeck.data.batches import Buckets, batches, to_batch
 from limbeck.functional.truncated import top_of
 from limbeck.objectives import LanguageModeling, SampledTargets, Truncated
 from limbeck.objectives.weighted_sum import weighted_sum
-from limbeck.recipes.kept import check_kept, fill
-from limbeck.teachers import keep as module
-from limbeck.teachers.about import About
-from limbeck.teachers.keep import keep, kept_of
+from limbeck.teachers import topk as module
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.store import Store, StoreTeacher, open_store
+from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher, compress
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import make_causal, make_masked, make_words
 
 WORDS = len(VOCABULARY)
 PRINTS = {"teacher": "t", "tokenizer": "k", "data": "d", "mask": "m"}
-TOP = About(k=6, vocabulary=WORDS, fingerprints=PRINTS)
+TOP = Manifest(k=6, vocabulary=WORDS, fingerprints=PRINTS)
 SAMPLED = TOP.but(kind="sampled", k=20, temperature=2.0)
 
 
@@ -84,7 +79,7 @@ def test_a_live_teacher_leaks_no_inference_tensors(kind, words):
 def test_the_top_is_that_of_the_dense_logits(network, teacher, words, monkeypatch, temperature, size):
     monkeypatch.setattr(module, "chunk_size", lambda vocabulary: size)
     batch = batches_of(words)[0]
-    found = kept_of(teacher.answer(batch).tokens, TOP.but(temperature=temperature), batch)
+    found = compress(teacher.answer(batch).tokens, TOP.but(temperature=temperature), batch)
     true = top_of(network(**batch.inputs).logits[batch.predicted].double(), 6, temperature)
     assert torch.equal(found.ids, true.ids)
     for name in ("log_p", "log_sum", "softened"):
@@ -99,8 +94,8 @@ def test_draws_belong_to_the_question(teacher, words, monkeypatch):
 
     def drawn(rows, size):
         monkeypatch.setattr(module, "chunk_size", lambda vocabulary: size)
-        batch = to_batch(collator([dataset[row] for row in rows]), words.task)
-        found = kept_of(teacher.answer(batch).tokens, SAMPLED, batch)
+        batch = to_batch(collator([dataset[row] for row in rows]), words.info)
+        found = compress(teacher.answer(batch).tokens, SAMPLED, batch)
         counts = batch.predicted.sum(1).tolist()
         assert found.weights.sum(-1) == pytest.approx(1, abs=1e-6)
         full = torch.zeros(len(found), WORDS).scatter_add_(1, found.ids, found.weights)
@@ -114,14 +109,14 @@ def test_draws_belong_to_the_question(teacher, words, monkeypatch):
 
 
 def test_equal_answers_to_different_questions_are_drawn_differently(words):
-    batch = batches(words)[0]
+    batch = batches_of(words)[0]
     rows, count = len(batch.uids), 3
     predicted = torch.zeros_like(batch.predicted)
     predicted[:, :count] = True
     alike = Projection(torch.zeros(rows * count, WORDS))
 
     def drawn(uids):
-        found = kept_of(alike, SAMPLED, replace(batch, predicted=predicted, uids=uids))
+        found = compress(alike, SAMPLED, replace(batch, predicted=predicted, uids=uids))
         full = torch.zeros(len(found), WORDS).scatter_add_(1, found.ids, found.weights)
         return [tuple(one.flatten().tolist()) for one in full.split(count)]
 
@@ -137,7 +132,7 @@ def test_draws_are_from_the_softened_distribution(network, words):
     features = torch.zeros(1, WORDS)
     features[0, :4] = torch.tensor([4.0, 3.0, 2.0, 1.0])
     many = Projection(features.expand(int(batch.predicted.sum()), -1))
-    found = kept_of(many, SAMPLED.but(k=255), batch)
+    found = compress(many, SAMPLED.but(k=255), batch)
     share = torch.zeros(WORDS).scatter_add_(0, found.ids.flatten(), found.weights.flatten()) / len(found)
     assert torch.allclose(share, (features[0] / 2).softmax(-1), atol=0.02)
 
@@ -146,16 +141,16 @@ def test_draws_are_from_the_softened_distribution(network, words):
 def test_answers_to_nothing(about, words):
     batch = batches_of(words)[0]
     nothing = replace(batch, predicted=torch.zeros_like(batch.predicted))
-    assert len(kept_of(Projection(torch.empty(0, WORDS)), about, nothing)) == 0
+    assert len(compress(Projection(torch.empty(0, WORDS)), about, nothing)) == 0
 
 
 def test_a_batch_that_asks_about_nothing_is_kept(tmp_path, teacher, words):
     batch = batches_of(words)[0]
     nothing = replace(batch, predicted=torch.zeros_like(batch.predicted))
-    store = Store(tmp_path, TOP, write=True)
-    keep(store, teacher, [nothing], lambda done: None)
+    store = TopKCache(tmp_path, TOP, write=True)
+    store.fill(teacher, [nothing], lambda done: None)
     assert len(store) == len(batch.uids)
-    assert len(StoreTeacher(store).answer(nothing).top) == 0
+    assert len(TopKTeacher(store).answer(nothing).top) == 0
 
 
 def test_every_batch_is_on_disk_before_the_next_question(tmp_path, teacher, words):
@@ -163,12 +158,12 @@ def test_every_batch_is_on_disk_before_the_next_question(tmp_path, teacher, word
 
     def asked():
         for number, batch in enumerate(batches_of(words)[:3]):
-            assert len(open_store(tmp_path)) == 8 * number
+            assert len(TopKCache.open(tmp_path)) == 8 * number
             yield batch
 
-    keep(Store(tmp_path, TOP, write=True), teacher, asked(), heard.append)
+    TopKCache(tmp_path, TOP, write=True).fill(teacher, asked(), heard.append)
     assert heard == [8, 16, 24]
-    assert len(open_store(tmp_path)) == 24
+    assert len(TopKCache.open(tmp_path)) == 24
 
 
 # Live = cached.
@@ -183,24 +178,24 @@ class Bypassed(Teacher):
         self.live, self.about = live, about
 
     def answer(self, batch):
-        return Trace(top=kept_of(self.live.answer(batch).tokens, self.about, batch))
+        return Trace(top=compress(self.live.answer(batch).tokens, self.about, batch))
 
 
 @pytest.mark.parametrize("form", ["tail", "renorm", "renorm-both", "raw"])
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_live_and_cached_losses_and_gradients_agree(tmp_path, teacher, words, form, temperature):
     about = TOP.but(temperature=temperature)
-    with Store(tmp_path, about, write=True) as store:
-        keep(store, teacher, batches_of(words, size=5), lambda done: None)
+    with TopKCache(tmp_path, about, write=True) as store:
+        store.fill(teacher, batches_of(words, size=5), lambda done: None)
     objective = 0.5 * LanguageModeling() + 0.5 * Truncated(form=form, k=6, temperature=temperature)
     student = make_masked(layers=1, seed=8)
-    train, kept = words.splits["train"], StoreTeacher(open_store(tmp_path))
+    train, kept = words.splits["train"], TopKTeacher(TopKCache.open(tmp_path))
     # As the trainer orders them, then as a run that resumes inside its second epoch does.
     sampler = Buckets(train.lengths, 12, seed=4, rounds=train.rounds)
     first = list(sampler)[:12]
     sampler.set_epoch(1)
     for rows in (first, list(sampler)[24:36]):
-        batch = to_batch(words.collator([train[row] for row in rows]), words.task)
+        batch = to_batch(words.collator([train[row] for row in rows]), words.info)
         found = {}
         for name, asked in (("live", teacher), ("kept", kept), ("bypassed", Bypassed(teacher, about))):
             student.zero_grad()
@@ -217,13 +212,13 @@ def test_live_and_cached_losses_and_gradients_agree(tmp_path, teacher, words, fo
 
 
 def test_kept_draws_give_one_loss_in_any_company(tmp_path, teacher, words):
-    with Store(tmp_path, SAMPLED, write=True) as store:
-        keep(store, teacher, batches_of(words), lambda done: None)
+    with TopKCache(tmp_path, SAMPLED, write=True) as store:
+        store.fill(teacher, batches_of(words), lambda done: None)
     student, train = make_masked(layers=1, seed=8), words.splits["train"]
-    kept, objective = StoreTeacher(open_store(tmp_path)), 1.0 * SampledTargets(temperature=2.0)
+    kept, objective = TopKTeacher(TopKCache.open(tmp_path)), 1.0 * SampledTargets(temperature=2.0)
 
     def total(rows):
-        batch = to_batch(words.collator([train[row] for row in rows]), words.task)
+        batch = to_batch(words.collator([train[row] for row in rows]), words.info)
         return weighted_sum(objective, forward(student, batch), kept.answer(batch), batch)[0].item() * int(
             batch.predicted.sum()
         )
@@ -232,102 +227,10 @@ def test_kept_draws_give_one_loss_in_any_company(tmp_path, teacher, words):
     assert total(rows) == pytest.approx(sum(total([row]) for row in reversed(rows)), rel=1e-5)
 
 
-# Checked and completed.
-
-
-@pytest.mark.parametrize(
-    ("prints", "vocabulary", "want", "says"),
-    [
-        ({"teacher": "other"}, WORDS, Want.TOP, "made with another teacher"),
-        ({"mask": "x", "tokenizer": "y"}, WORDS, Want.TOP, "another tokenizer and another mask"),
-        ({}, WORDS + 1, Want.TOP, f"is about {WORDS} words, the student knows {WORDS + 1}"),
-        ({}, WORDS, Want.SAMPLED, "keeps the top, but the objective wants drawn"),
-        ({}, WORDS, Want.TOP | Want.HIDDEN, "wants hidden"),
-    ],
-)
-def test_a_store_of_something_else_is_refused(tmp_path, prints, vocabulary, want, says):
-    store = Store(tmp_path, TOP, write=True)
-    with pytest.raises(MismatchError, match=says) as refused:
-        check_kept(store, PRINTS | prints, vocabulary, want)
-    assert refused.value.remedy
-    assert str(tmp_path) in refused.value.problem
-
-
-def test_draws_do_not_serve_the_top(tmp_path):
-    with pytest.raises(MismatchError, match=r"keeps draws, but the objective wants top\n.*'drawn'"):
-        check_kept(Store(tmp_path, SAMPLED, write=True), PRINTS, WORDS, Want.TOP)
-
-
-def test_what_fits_is_accepted(tmp_path):
-    store = Store(tmp_path, TOP, write=True)
-    check_kept(store, PRINTS, WORDS, Want.TOP)
-    check_kept(store, PRINTS | {"data": "other"}, WORDS, Want.TOP)  # its questions are looked up one by one
-    check_kept(store, {name: PRINTS[name] for name in ("tokenizer", "mask")}, WORDS, Want.TOP)  # the teacher is gone
-
-
-class Counting(Teacher):
-    has = Want.LOGITS
-
-    def __init__(self, teacher):
-        self.teacher, self.predicted = teacher, []
-
-    def answer(self, batch):
-        self.predicted += batch.uids.tolist()
-        return self.teacher.answer(batch)
-
-
-def test_only_what_is_missing_is_asked(tmp_path, teacher):
-    words = make_words(make_tokenizer(), rounds=2)
-    train = words.splits["train"]
-    everything = train.uids.tolist()
-    assert len(set(everything)) == len(everything)
-    store, counting, shares = Store(tmp_path, TOP, write=True), Counting(teacher), []
-    fill(store, counting, make_words(make_tokenizer(), rounds=1), 7, shares.append, Silent())
-    assert sorted(counting.predicted) == sorted(everything[: len(train)])
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-
-    shares.clear()
-    fill(store, counting, words, 7, shares.append, Silent())
-    assert sorted(counting.predicted) == sorted(everything), "each question once"
-    assert shares[0] > 0.5
-    assert shares[-1] == 1.0
-
-    fill(store, counting, words, 7, shares.append, Silent())
-    assert len(counting.predicted) == len(everything)
-    assert not open_store(tmp_path).lacks(everything).any()
-    fill(store, NoTeacher(), words, 7, shares.append, Silent())  # nothing is missing: nobody is needed
-
-
 def test_equal_blocks_are_one_question(tmp_path, teacher, words):
     batch = batches_of(words)[0]
     twice = np.concatenate([batch.uids.numpy(), batch.uids.numpy()])
-    store = Store(tmp_path, TOP, write=True)
-    keep(store, teacher, [batch, batch], lambda done: None)
+    store = TopKCache(tmp_path, TOP, write=True)
+    store.fill(teacher, [batch, batch], lambda done: None)
     assert len(store) == len(batch.uids)
     assert not store.lacks(twice).any()
-
-
-def test_a_damaged_shard_is_told_of_and_asked_again(tmp_path, teacher, words):
-    fill(Store(tmp_path, TOP, write=True), teacher, words, 8, lambda share: None, Silent())
-    shard = next(tmp_path.glob("shard-*.safetensors"))
-    shard.write_bytes(shard.read_bytes()[:-9] + b"\1" * 9)
-    said = []
-
-    class Listening(Silent):
-        def say(self, line):
-            said.append(line)
-
-    store, counting = open_store(tmp_path, write=True), Counting(teacher)
-    fill(store, counting, words, 8, lambda share: None, Listening())
-    assert said == [f"{shard} was damaged and is asked again"]
-    assert sorted(counting.predicted) == sorted(words.splits["train"].uids.tolist())
-
-
-def test_without_a_teacher_missing_answers_are_refused(tmp_path, teacher, words):
-    store = Store(tmp_path, TOP, write=True)
-    keep(store, teacher, batches_of(words)[:2], lambda done: None)
-    everything = len(words.splits["train"])
-    with pytest.raises(MismatchError, match=f"no answer for {everything - 16} of {everything} questions") as refused:
-        fill(store, NoTeacher(), words, 8, lambda share: None, Silent())
-    assert "--teacher" in refused.value.remedy
