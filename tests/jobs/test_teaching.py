@@ -7,14 +7,14 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Silent
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import Want
-from limbeck.data.language.examples import token_batches, uids_of
+from limbeck.data.batches import batches
 from limbeck.jobs import teaching
 from limbeck.jobs.settings import Run
 from limbeck.jobs.teaching import TESTED, _say_damaged, check_cache, fill_cache
 from limbeck.tasks.base import Model, Setup
 from limbeck.tasks.language import LanguageTask
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.topk import Manifest, Store, keep, open_store
+from limbeck.teachers.topk import Manifest, TopKCache
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import make_encoded, make_masked
 
@@ -88,7 +88,7 @@ def fill(store, network, data, size, watcher=None):
     ],
 )
 def test_a_store_of_something_else_is_refused(tmp_path, prints, vocabulary, want, says):
-    store = Store(tmp_path, TOP, write=True)
+    store = TopKCache(tmp_path, TOP, write=True)
     with pytest.raises(MismatchError, match=says) as refused:
         check_cache(store, PRINTS | prints, vocabulary, want)
     assert refused.value.remedy
@@ -97,11 +97,11 @@ def test_a_store_of_something_else_is_refused(tmp_path, prints, vocabulary, want
 
 def test_samples_do_not_serve_the_top(tmp_path):
     with pytest.raises(MismatchError, match=r"holds samples, but the objective wants top\n.*'sampled'"):
-        check_cache(Store(tmp_path, SAMPLED, write=True), PRINTS, WORDS, Want.TOP)
+        check_cache(TopKCache(tmp_path, SAMPLED, write=True), PRINTS, WORDS, Want.TOP)
 
 
 def test_what_fits_is_accepted(tmp_path):
-    store = Store(tmp_path, TOP, write=True)
+    store = TopKCache(tmp_path, TOP, write=True)
     check_cache(store, PRINTS, WORDS, Want.TOP)
     check_cache(store, PRINTS | {"data": "other"}, WORDS, Want.TOP)  # its examples are looked up one by one
     check_cache(store, {name: PRINTS[name] for name in ("tokenizer", "mask")}, WORDS, Want.TOP)  # the teacher is gone
@@ -110,9 +110,9 @@ def test_what_fits_is_accepted(tmp_path):
 def test_only_what_is_missing_is_filled(tmp_path, network, uids):
     data = make_encoded(make_tokenizer(), rounds=2)
     train = data.train("")
-    everything = [uid for round in range(2) for uid in uids_of(train, round).tolist()]
+    everything = train.uids.tolist()
     assert len(set(everything)) == len(everything)
-    store, watcher = Store(tmp_path, TOP, write=True), Listening()
+    store, watcher = TopKCache(tmp_path, TOP, write=True), Listening()
     fill(store, network, make_encoded(make_tokenizer(), rounds=1), 7, watcher)
     assert sorted(uids) == sorted(everything[: len(train)])
     assert watcher.shares == sorted(watcher.shares)
@@ -127,27 +127,27 @@ def test_only_what_is_missing_is_filled(tmp_path, network, uids):
 
     fill(store, network, data, 7, watcher)
     assert len(uids) == len(everything)
-    assert not open_store(tmp_path).lacks(everything).any()
+    assert not TopKCache.open(tmp_path).lacks(everything).any()
     fill(store, None, data, 7, watcher)  # nothing is missing: nobody is needed
 
 
 def test_a_damaged_shard_is_told_of_and_filled_again(tmp_path, network, data, uids):
-    fill(Store(tmp_path, TOP, write=True), network, data, 8)
+    fill(TopKCache(tmp_path, TOP, write=True), network, data, 8)
     shard = next(tmp_path.glob("shard-*.safetensors"))
     shard.write_bytes(shard.read_bytes()[:-9] + b"\1" * 9)
-    store, watcher = open_store(tmp_path, write=True), Listening()
+    store, watcher = TopKCache.open(tmp_path, write=True), Listening()
     uids.clear()
     _say_damaged(store.damaged, watcher)
     fill(store, network, data, 8, watcher)
     assert watcher.lines == [f"{shard} was damaged and is filled again"]
-    assert sorted(uids) == sorted(uids_of(data.train("")).tolist())
+    assert sorted(uids) == sorted(data.train("").uids.tolist())
 
 
 def test_without_a_teacher_missing_outputs_are_refused(tmp_path, network, data):
-    store = Store(tmp_path, TOP, write=True)
+    store = TopKCache(tmp_path, TOP, write=True)
     teacher = LiveTeacher(network, vocabulary=WORDS)
-    some = list(token_batches(data.train(""), data.evaluator.collator, 8))[:2]
-    keep(store, teacher, some, lambda done: None)
+    some = list(batches(data.train(""), data.evaluator.collator, 8))[:2]
+    store.fill(teacher, some, lambda done: None)
     everything = len(data.train(""))
     with pytest.raises(MismatchError, match=f"no output for {everything - 16} of {everything} examples") as refused:
         fill(store, None, data, 8)

@@ -10,14 +10,14 @@ import pytest
 
 from limbeck.core.errors import ModelError
 from limbeck.data.seq2seq.sequences import encode_sequences
+from limbeck.engines.ctranslate2 import read_facts
+from limbeck.engines.transformers import TransformersEngine
 from limbeck.students.languages import languages_said
 from limbeck.students.load import load
 from limbeck.students.seq2seq import decoder_start
 from limbeck.students.vocabulary import vocab_size_of
-from limbeck.teachers.ct2 import fastest
-from limbeck.teachers.ct2_folder import facts_of
+from limbeck.tasks.engine import choose_engine
 from limbeck.teachers.settings import TranslateSettings
-from limbeck.teachers.translators import Generating
 from students.tiny_polyglots import ENGLISH, FAMILIES, GERMAN, code_of, model, saved, tokenizer
 from untaught import make_teacher
 
@@ -123,13 +123,15 @@ def test_the_code_is_no_part_of_the_text(tmp_path: Path) -> None:
     place = said_by_model("m2m100", tmp_path)
     network, words = load(place, "translate")
     assert words.decode(words(text_target="der hund")["input_ids"], skip_special_tokens=True) == "der hund"
-    texts = [one[0].text for one in Generating(network, words).translate(["the dog", "a cat"])]
+    texts = [one[0].text for one in TransformersEngine(network, words).translate(["the dog", "a cat"])]
     assert not any("__" in text for text in texts)
 
 
 def test_a_conversion_begins_with_the_language_too(tmp_path: Path) -> None:
     place = folder("nllb", tmp_path, None, tgt_lang=GERMAN["nllb"])
     network, words = load(place, "translate")
-    engine, note = fastest(network, words, place, tmp_path / "home", TranslateSettings(beam=2), ["the dog", "a cat"])
+    engine, note = choose_engine(
+        network, words, place, tmp_path / "home", TranslateSettings(beam=2), ["the dog", "a cat"]
+    )
     assert engine.name == "ctranslate2 int8", note
-    assert facts_of(tmp_path / "home" / "ct2-int8")["prefix"] == [GERMAN["nllb"]]
+    assert read_facts(tmp_path / "home" / "ct2-int8")["prefix"] == [GERMAN["nllb"]]

@@ -8,11 +8,7 @@ import pytest
 import transformers.dynamic_module_utils as dynamic
 
 from limbeck.core.task import TaskInfo
-from limbeck.students.load import kind_saved
-from limbeck.students.open import open_classifier, open_encoder, open_language_model
-from limbeck.students.open_places import open_reader, open_tagger
-from limbeck.students.open_translator import open_translator
-from limbeck.students.saved import open_saved
+from limbeck.students.load import kind_saved, load, load_saved
 from running import limbeck
 from tiny import make_classifier, make_tokenizer
 from tiny_language import byte_level, make_causal, make_masked
@@ -36,18 +32,18 @@ MODELS = {
     "translator": lambda: (make_marian(), make_words()),
 }
 OPENERS = {
-    "classifier": ("classifier", open_classifier),
-    "classifier of a task": ("classifier", lambda where: open_classifier(where, task=TWO)),
-    "encoder": ("classifier", lambda where: open_encoder(where, TWO)),
-    "tagger": ("tagger", open_tagger),
-    "new tagger": ("classifier", lambda where: open_tagger(where, task=TAG, fresh=True)),
-    "reader": ("reader", open_reader),
-    "new reader": ("classifier", lambda where: open_reader(where, fresh=True)),
-    "masked": ("masked", lambda where: open_language_model(where, "mask-fill")),
-    "pairs": ("pairs", lambda where: open_language_model(where, "mask-fill", pairs=True)),
-    "causal": ("causal", lambda where: open_language_model(where, "generate")),
-    "translator": ("translator", open_translator),
-    **{f"saved {name}": (name, open_saved) for name in MODELS if name != "pairs"},
+    "classifier": ("classifier", lambda where: load(where, "")),
+    "classifier of a task": ("classifier", lambda where: load(where, "", TWO)),
+    "encoder": ("classifier", lambda where: load(where, TWO.kind, TWO, new_head=True)),
+    "tagger": ("tagger", lambda where: load(where, "tag")),
+    "new tagger": ("classifier", lambda where: load(where, "tag", TAG, new_head=True)),
+    "reader": ("reader", lambda where: load(where, "answer")),
+    "new reader": ("classifier", lambda where: load(where, "answer", new_head=True)),
+    "masked": ("masked", lambda where: load(where, "mask-fill")),
+    "pairs": ("pairs", lambda where: load(where, "mask-fill", next_sentence=True)),
+    "causal": ("causal", lambda where: load(where, "generate")),
+    "translator": ("translator", lambda where: load(where, "translate")),
+    **{f"saved {name}": (name, load_saved) for name in MODELS if name != "pairs"},
     "kind": ("classifier", kind_saved),
 }
 
@@ -118,7 +114,7 @@ def test_code_beside_a_plain_model_never_runs(planted, opener, where):
 @pytest.mark.parametrize("where", ["config", "weights", "tokenizer"])
 def test_the_trap_works_where_a_person_says_so(planted, where):
     folder, marker = planted("classifier", where)
-    assert ran(marker, lambda: open_classifier(folder, trust_remote_code=True))[1]
+    assert ran(marker, lambda: load(folder, "", trust_remote_code=True))[1]
 
 
 @pytest.mark.parametrize("where", ["config", "tokenizer"])

@@ -9,13 +9,13 @@ from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.progress import Silent
 from limbeck.core.task import TaskInfo
 from limbeck.data.seq2seq.direction_settings import prefix_of, tag_of, target_language
-from limbeck.data.seq2seq.directions import REVERSED
+from limbeck.data.seq2seq.directions import REVERSED, concatenate, without_leaks
 from limbeck.data.seq2seq.pairs import read_parallel
 from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DataSettings
 from limbeck.jobs.settings import Run, resolve
-from limbeck.tasks.directions import Direction, _without_leaks, check_tag, concatenate, open_directions
+from limbeck.tasks.directions import Direction, check_tag, open_directions
 from limbeck.tasks.seq2seq import Seq2SeqSetup, Translation
 from limbeck.teachers.settings import SwitchSettings
 
@@ -69,7 +69,7 @@ def test_a_tag_that_is_spelt_is_no_tag():
 
 def test_rows_are_mixed_direction_after_direction(corpora):
     directions = (Direction("en-de", None, corpora["en-de"]), Direction("de-en", None, corpora["de-en"], repeat=3))
-    corpus = concatenate(directions)
+    corpus = concatenate(corpora, {"en-de": 1, "de-en": 3})
     setup = Seq2SeqSetup(None, None, corpus, None, {}, directions=directions)
     assert corpus.train.sources == ["<2de> a", "<2de> b", "<2de> c", *["<2en> A", "<2en> B", "<2en> C"] * 3]
     assert setup.owners.tolist() == [0] * 3 + [1] * 9
@@ -82,18 +82,18 @@ def test_rows_are_mixed_direction_after_direction(corpora):
 
 
 def test_what_another_direction_is_measured_on_is_not_learnt_the_other_way_round(corpora):
-    kept = _without_leaks("en-de", corpora, Silent())
+    kept = without_leaks("en-de", corpora, Silent())
     assert kept.train.sources == ["<2de> a", "<2de> c"]
     assert kept.card.dropped[REVERSED] == 1
     assert kept.card.splits["train"].rows == 2
-    assert _without_leaks("de-en", corpora, Silent()) is corpora["de-en"]
+    assert without_leaks("de-en", corpora, Silent()) is corpora["de-en"]
 
 
 def test_a_direction_of_which_nothing_is_left_is_refused(corpora):
     gone = {"en-de": corpora["en-de"], "de-en": corpora["de-en"]}
     gone["en-de"] = replace(corpora["en-de"], train=corpora["en-de"].train.take([1]))
     with pytest.raises(DataError, match="every training row of en-de"):
-        _without_leaks("en-de", gone, Silent())
+        without_leaks("en-de", gone, Silent())
 
 
 @pytest.mark.parametrize(

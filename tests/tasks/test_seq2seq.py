@@ -13,21 +13,21 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher
 from limbeck.core.trace import Projection, Trace
 from limbeck.core.want import Request, Want
-from limbeck.data.batches import to_batch
+from limbeck.data.batches import batches, to_batch
+from limbeck.data.padding import Collator
 from limbeck.data.seq2seq.pairs import Parallel, source_uids
-from limbeck.data.seq2seq.sequences import SequenceCollator, Sequences, encode_sequences, sequence_batches
+from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.engines.transformers import TransformersEngine
-from limbeck.measure.tokens import tally
+from limbeck.measure.tokens import token_statistics
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.weighted_sum import weighted_sum
-from limbeck.students.load import decoder_start
-from limbeck.students.seq2seq import new_seq2seq
+from limbeck.students.seq2seq import decoder_start, new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from limbeck.tasks.seq2seq import Seq2SeqEvaluator
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TranslateSettings
-from limbeck.teachers.topk import Manifest, Store, TopKTeacher, keep
+from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 from tiny_reverser import make_tokenizer
@@ -60,7 +60,7 @@ def encoded(model, tokenizer=PIECES, sources=SOURCES, targets=TARGETS):
 
 def batch_of(rows, order=None, extra: int = 0, pad: int = PIECES.pad_token_id):
     """The rows as one batch, with `extra` columns of padding on both sides."""
-    tensors = SequenceCollator(pad, TASK)([rows[row] for row in (range(len(rows)) if order is None else order)])
+    tensors = Collator(pad, TASK)([rows[row] for row in (range(len(rows)) if order is None else order)])
     fill = {"input_ids": pad, "decoder_input_ids": pad}
     padded = {
         name: torch.nn.functional.pad(tensor, (0, extra), value=fill.get(name, 0)) if tensor.dim() == 2 else tensor
@@ -69,14 +69,14 @@ def batch_of(rows, order=None, extra: int = 0, pad: int = PIECES.pad_token_id):
     return to_batch(padded, TASK)
 
 
-def measured(objective: Objective, model, teacher, batches, whole=None):
+def measured(objective: Objective, model, teacher, parts, whole=None):
     """The loss over several batches and the gradient that they leave; `whole` is the step that they are parts of."""
     model.zero_grad()
     rows = None
     if whole is not None:
         rows = {"has_label": whole.has_label.sum(), "in_loss": whole.in_loss.sum()}
     total = 0.0
-    for batch in batches:
+    for batch in parts:
         value, _ = weighted_sum(objective, forward(model, batch, vocabulary=WORDS), teacher.answer(batch), batch, rows)
         value.backward()
         total += value.item()
@@ -213,13 +213,13 @@ def test_words_kept_on_disk_teach_what_the_live_teacher_does(model, teacher, tmp
     rows = encoded(model)
     batch = batch_of(rows)
     live, slope = measured(1.0 * WordKD(temperature=temperature), model, teacher, [batch])
-    collator = SequenceCollator(PIECES.pad_token_id, TASK)
+    collator = Collator(PIECES.pad_token_id, TASK)
     for k in (WORDS, 50):
         about = Manifest(kind="top", k=k, vocabulary=WORDS, temperature=temperature, fingerprints={"teacher": "x"})
-        store = Store(tmp_path / str(k), about, write=True)
-        keep(store, teacher, sequence_batches(rows, collator, 5), lambda done: None)
+        store = TopKCache(tmp_path / str(k), about, write=True)
+        store.fill(teacher, batches(rows, collator, 5), lambda done: None)
         store.close()
-        kept = TopKTeacher(Store(tmp_path / str(k), about))
+        kept = TopKTeacher(TopKCache(tmp_path / str(k), about))
         value, gradient = measured(1.0 * Truncated(temperature=temperature), model, kept, [batch])
         exact, _ = measured(1.0 * Truncated(k=k, temperature=temperature), model, teacher, [batch])
         assert value == pytest.approx(exact, rel=1e-3), "only by the rounding of what is kept"
@@ -295,7 +295,7 @@ def test_surprise_at_what_one_wrote_oneself_is_minus_its_log_p(taught, beam):
     model, whole = taught
     best = [one[0] for one in TransformersEngine(model, whole).translate(SOURCES, beam)]
     rows = encoded(model, whole, targets=[one.text for one in best])
-    found = tally(model, sequence_batches(rows, SequenceCollator(whole.pad_token_id, TASK), 8))
+    found = token_statistics(model, batches(rows, Collator(whole.pad_token_id, TASK), 8))
     nats = dict(zip(found.uids.tolist(), found.sums[:, 0], strict=True))
     ended = [place for place in range(len(rows)) if len(rows.target(place)) <= len(rows.source(place)) + 8]
     assert len(ended) > 15, "the others were cut at their longest: without an end they are other texts"

@@ -6,14 +6,13 @@ import pytest
 from limbeck.core.errors import DataError, MismatchError
 from limbeck.core.fingerprint import fingerprint
 from limbeck.data.seq2seq.pairs import Parallel
-from limbeck.engines.base import Hypothesis
-from limbeck.students.load import open_translator
+from limbeck.engines.base import Engine, Hypothesis
+from limbeck.students.load import load
 from limbeck.tasks.base import Model
 from limbeck.tasks.seq2seq import generation_fingerprint
 from limbeck.tasks.teacher_texts import TeacherTexts, cached_texts
 from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.texts import TextCache
-from limbeck.teachers.translators import Engine
 from untaught import make_teacher
 
 ROWS = Parallel(
@@ -38,7 +37,7 @@ class Known(Engine):
 @pytest.fixture
 def written(tmp_path):
     kept = TextCache(tmp_path, {})
-    kept.complete(ROWS.sources, ROWS.uids, Known(), 2, 2)
+    kept.fill(Known(), ROWS.sources, ROWS.uids, 2, 2)
     return TeacherTexts(TranslateSettings(), "<2de> ", ROWS, kept)
 
 
@@ -70,13 +69,13 @@ def test_a_teacher_of_whom_nothing_can_be_learnt_is_refused(written):
 
 def test_translations_of_a_teacher_that_writes_otherwise_now_are_not_taken(tmp_path):
     """The weights are the same; a first word is forced, as a language code is."""
-    teacher = Model(*open_translator(make_teacher(tmp_path / "teacher", ROWS.sources)))
+    teacher = Model(*load(make_teacher(tmp_path / "teacher", ROWS.sources), "translate"))
 
     def kept() -> TextCache:
         prints = {"teacher": fingerprint(teacher.network), "writing": generation_fingerprint(teacher)}
         return cached_texts(TranslateSettings(), prints, Known(), 2, tmp_path / "kept")
 
-    kept().complete(ROWS.sources, ROWS.uids, Known(), 2, 2)
+    kept().fill(Known(), ROWS.sources, ROWS.uids, 2, 2)
     assert len(kept()) == 3
     teacher.network.generation_config.forced_bos_token_id = 20
     with pytest.raises(MismatchError, match="writing"):

@@ -8,8 +8,10 @@ import torch
 
 from limbeck.core.forward import forward
 from limbeck.data.batches import to_batch
+from limbeck.data.padding import Collator
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.windows import PlaceCollator, load_places
+from limbeck.data.span.corpus import encode_questions, read_questions
+from limbeck.data.token.corpus import encode_sentences, read_sentences
 from limbeck.measure.spans import each_answer
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.weighted_sum import weighted_sum
@@ -25,8 +27,10 @@ EVALUATORS = {"tag": TokenEvaluator, "answer": SpanEvaluator}
 
 def corpus(kind, rows, max_length=128, windows=WINDOWS):
     splits = {"train": rows, "dev": rows, "test": rows}
-    known = TAGS if kind == "tag" else ()
-    return load_places(DataSettings(max_length=max_length), windows, kind, make_tokenizer(), splits, known_labels=known)
+    settings = DataSettings(max_length=max_length), windows
+    if kind == "tag":
+        return encode_sentences(read_sentences(*settings, splits, TAGS), make_tokenizer(), *settings)
+    return encode_questions(read_questions(*settings, splits), make_tokenizer(), *settings)
 
 
 def evaluator_of(kind, rows, windows=WINDOWS, **how):
@@ -35,7 +39,7 @@ def evaluator_of(kind, rows, windows=WINDOWS, **how):
 
 def train(model, found, objective, teacher=None, steps=6):
     """A few passes of the plainest loop."""
-    collator = PlaceCollator(make_tokenizer(), found.task)
+    collator = Collator.of(make_tokenizer(), found.task)
     optimiser = torch.optim.Adam(model.parameters(), 3e-3)
     draw = torch.Generator().manual_seed(0)
     for _ in range(steps):
@@ -63,7 +67,7 @@ def test_a_tagger_learns_and_its_figures_are_those_of_its_tags():
     assert answers.statistics[:, 4].sum() == sum(len(row["tokens"]) for row in make_sentences(80))
     assert {score.label for score in answers.per_class} == {"GOOD", "BAD"}
     assert sum(score.rows for score in answers.per_class) == answers.statistics[:, 2].sum()
-    assert answers.uids.tolist() == evaluator.corpus.test.names.tolist()
+    assert answers.uids.tolist() == evaluator.corpus.test.row_uids.tolist()
 
 
 def test_a_reader_learns_from_a_teacher_and_beside_it():

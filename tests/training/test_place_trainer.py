@@ -6,7 +6,8 @@ import torch
 from limbeck.core.forward import forward
 from limbeck.data.batches import to_batch
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.windows import load_places
+from limbeck.data.span.corpus import encode_questions, read_questions
+from limbeck.data.token.corpus import encode_sentences, read_sentences
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.tasks.span import SpanEvaluator
@@ -29,8 +30,11 @@ def trained(kind, folder, batch_size, accumulate):
     for row in rows[:5]:
         row["tags" if kind == "tag" else "answers"] = None
     splits = {"train": rows, "dev": rows, "test": rows}
-    known = TAGS if kind == "tag" else ()
-    corpus = load_places(DataSettings(), WindowSettings(), kind, make_tokenizer(), splits, known_labels=known)
+    settings = DataSettings(), WindowSettings()
+    if kind == "tag":
+        corpus = encode_sentences(read_sentences(*settings, splits, TAGS), make_tokenizer(), *settings)
+    else:
+        corpus = encode_questions(read_questions(*settings, splits), make_tokenizer(), *settings)
     evaluator = MAKE[kind][2](corpus, make_tokenizer(), WindowSettings())
     how = {"batch_size": batch_size, "accumulate": accumulate, "epochs": 1.0, "warmup": 0.0, "evals_per_epoch": 1}
     model = make(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)

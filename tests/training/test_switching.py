@@ -8,13 +8,15 @@ from transformers import TrainerCallback
 from limbeck.core.objective import requests
 from limbeck.core.task import TaskInfo
 from limbeck.core.want import Request, Want
-from limbeck.data.seq2seq.sequences import SequenceCollator, encode_sequences, sequence_batches
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
+from limbeck.data.seq2seq.sequences import encode_sequences
 from limbeck.recipes.multilingual import MULTILINGUAL
 from limbeck.students.sizes import shape_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import SwitchSettings
 from limbeck.teachers.switch import DirectionIndex, Switch
-from limbeck.teachers.topk import Manifest, Store, TopKTeacher, keep
+from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.switching import Switching, switching
 from limbeck.training.trainer import Distiller
@@ -41,9 +43,9 @@ def rows():
 
 @pytest.fixture(scope="module")
 def kept(rows, tmp_path_factory):
-    store = Store(tmp_path_factory.mktemp("store"), Manifest(k=8, vocabulary=TASK.vocab_size), write=True)
+    store = TopKCache(tmp_path_factory.mktemp("store"), Manifest(k=8, vocabulary=TASK.vocab_size), write=True)
     present = LiveTeacher(make_marian(seed=4), Request(Want.LOGITS | Want.TOP), TASK.vocab_size)
-    keep(store, present, sequence_batches(rows, SequenceCollator(TOKENIZER.pad_token_id, TASK), 16), lambda done: None)
+    store.fill(present, batches(rows, Collator(TOKENIZER.pad_token_id, TASK), 16), lambda done: None)
     return TopKTeacher(store)
 
 
@@ -84,10 +86,10 @@ def trainer(folder, rows, switch, last=0):
         schedule=Schedule(epochs=5, evals_per_epoch=1, batch_size=12, learning_rate=1e-3, patience=0),
         train=rows,
         dev=rows,
-        collate=SequenceCollator(TOKENIZER.pad_token_id, TASK),
+        collate=Collator(TOKENIZER.pad_token_id, TASK),
         folder=folder,
         seed=2,
-        ask=requests(objective, shape_of(model), shape_of(model))[0],
+        request=requests(objective, shape_of(model), shape_of(model))[0],
         dev_metrics=dev_metrics,
         callbacks=[*switching(switch), seen],
     )

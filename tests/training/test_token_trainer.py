@@ -52,7 +52,7 @@ def distiller(
         collate=words.collate,
         folder=folder,
         seed=seed,
-        ask=requests(objective, shape_of(model), shape_of(model))[0],
+        request=requests(objective, shape_of(model), shape_of(model))[0],
         dev_metrics=dev_metrics or words.dev_metrics,
         callbacks=list(callbacks),
     )

@@ -12,13 +12,13 @@ from limbeck.data.batches import batches
 from limbeck.data.padding import Collator
 from limbeck.data.settings import DataSettings
 from limbeck.data.text.encode import encode
+from limbeck.data.text.examples import read_texts
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.tinybert import TinyBERT
-from limbeck.students.load import load
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.text import TextEvaluator
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.logits import Cache
+from limbeck.teachers.logits import LogitsCache
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import COMPLETE, Distiller
 from tiny import make_classifier, make_rows, make_tokenizer
@@ -31,7 +31,7 @@ def corpus():
     rows = make_rows(200)
     for row in rows[::9]:
         row["label"] = ""
-    return load(DataSettings(), rows)
+    return read_texts(DataSettings(), rows)
 
 
 @pytest.fixture(scope="module")
@@ -122,10 +122,10 @@ def test_a_half_written_checkpoint_is_passed_over(tmp_path, corpus, teacher):
 
 
 def test_live_and_cached_teachers_give_the_same_losses(tmp_path, corpus, teacher):
-    cache = Cache(tmp_path / "cache", {})
+    cache = LogitsCache(tmp_path / "cache", {})
     tokenizer = make_tokenizer()
     for split in (corpus.train, corpus.dev):
-        cache.fill(teacher, batches(encode(split, tokenizer, 32), Collator(tokenizer, corpus.task), 32))
+        cache.fill(teacher, batches(encode(split, tokenizer, 32), Collator.of(tokenizer, corpus.task), 32))
     live, cached = (
         distiller(tmp_path / name, corpus, asked) for name, asked in (("live", teacher), ("cached", cache.teacher()))
     )
@@ -217,10 +217,10 @@ def stepped(folder, corpus, objective, **how):
         schedule=Schedule(epochs=1, warmup=0.0, max_grad_norm=0.0, evals_per_epoch=1, bucket=False, **how),
         train=encode(corpus.train, tokenizer, 32),
         dev=encode(corpus.dev, tokenizer, 32),
-        collate=Collator(tokenizer, corpus.task),
+        collate=Collator.of(tokenizer, corpus.task),
         folder=folder,
         seed=0,
-        ask=of_student,
+        request=of_student,
         best=False,
     )
     trainer.optimizer = torch.optim.SGD(model.parameters(), 1e-2)
@@ -233,7 +233,7 @@ def test_micro_batches_of_unequal_padding_give_the_gradient_of_one_batch(tmp_pat
     """A mean over the tokens that are there: padding, of which every batch has its own amount, counts nowhere."""
     rows = [{"text": " ".join(["good"] * length), "label": "positive"} for length in (1, 20, 2, 3, 12, 2, 1, 28, 5)]
     rows[0]["label"] = "negative"
-    corpus = load(DataSettings(), {"train": rows, "dev": rows[:2], "test": rows[:2]})
+    corpus = read_texts(DataSettings(), {"train": rows, "dev": rows[:2], "test": rows[:2]})
     objective = 1.0 * TinyBERT()
     start = make_classifier(layers=2, **NO_DROPOUT).state_dict()
     whole, told = stepped(tmp_path / "whole", corpus, objective, batch_size=9)
