@@ -1,7 +1,7 @@
 """A BiLSTM that starts from its teacher's word embeddings and shares its tokenizer.
 
 The paper reads words by word2vec; here the teacher's word pieces and its table of them stand in. Where the table is
-wider than asked, both channels start from its principal components; else they are copies.
+wider than the student's, both channels start from its principal components; else they are copies.
 """
 
 from __future__ import annotations

@@ -135,9 +135,9 @@ def _number(config: PretrainedConfig, name: str) -> int:
 
 
 def _feed_forward_name(config: PretrainedConfig) -> str:
-    said = [name for name in _FEED_FORWARD_NAMES if isinstance(getattr(config, name, None), int)]
+    names = [name for name in _FEED_FORWARD_NAMES if isinstance(getattr(config, name, None), int)]
     # GPT-2 leaves n_inner at None and means four times the hidden size.
-    return next(iter(said), "n_inner" if hasattr(config, "n_inner") else "")
+    return next(iter(names), "n_inner" if hasattr(config, "n_inner") else "")
 
 
 def _of_decoder(config: PretrainedConfig) -> dict[str, int]:
