@@ -236,7 +236,7 @@ def test_the_recipe_transfers_layer_by_layer_and_then_teaches_answers() -> None:
     (stage,) = MOBILEBERT.stages(TASK).values()
     assert stage.progressive
     assert from_table(stage.objective).weighted == ((1.0, MobileBERTTransfer()),)
-    for kind in MOBILEBERT.serves:
+    for kind in MOBILEBERT.tasks:
         task = TaskInfo(kind=kind, labels=("a", "b")) if kind != "mask-fill" else TaskInfo(kind=kind, vocab_size=30)
         assert all(kind in part.serves for _, part in MOBILEBERT.objective(task).weighted), kind
         assert kind in MobileBERTTransfer.serves

@@ -322,6 +322,6 @@ def test_a_new_process_opens_it_once_ours_are_registered(tmp_path: Path) -> None
 
 def test_the_recipe_is_hintons_and_says_that_it_saves_no_time() -> None:
     assert Shrink(**ALBERT.defaults["student"]).family == "albert"
-    for kind in ALBERT.serves:
+    for kind in ALBERT.tasks:
         assert all(kind in part.serves for _, part in ALBERT.objective(TaskInfo(kind=kind, labels=("a", "b"))).weighted)
     assert "does not buy: time" in ALBERT.text

@@ -83,8 +83,8 @@ class Cache:
         bytes_per_shard: int = BYTES_PER_SHARD,
     ) -> None:
         """Asks `teacher` about every batch; what is answered is on disk after each shard."""
-        if self.request.pooled and getattr(teacher, "ask", self.request).pool != self.request.pool:
-            raise MismatchError("cache and teacher pool the states of a text differently", "give both the same Ask")
+        if self.request.pooled and getattr(teacher, "request", self.request).pool != self.request.pool:
+            raise MismatchError("cache and teacher pool the states of a text differently", "give both the same Request")
         held: list[Ragged] = []
         done = 0
         for batch in batches:
