@@ -206,10 +206,10 @@ def test_the_student_of_two_stages_is_saved_without_bridges_and_tap(whole):
     assert {"embedding", "hidden", "attention"} <= set(curve[0].terms)
     assert "soft" in curve[-1].terms
     assert [point.step for point in curve] == sorted({point.step for point in curve})
-    assert any("asked at every step" in note for note in result.record.notes)
+    assert any("it runs at every step" in note for note in result.record.notes)
 
 
-@pytest.mark.parametrize(("where", "step"), [("checkpoints-intermediate", 3), ("checkpoints", 1)])
+@pytest.mark.parametrize(("where", "step"), [("checkpoints-00", 3), ("checkpoints-01", 1)])
 def test_cut_off_in_either_stage_it_ends_like_an_unbroken_one(where, step, whole, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
