@@ -125,7 +125,11 @@ def test_the_run_file_reads_back(distilled):
         (("--teacher", "x"), "--teacher is given beside", "every direction has its teacher"),
         (("--recipe", "seq-kd"), "the given targets are learnt", "--recipe multilingual"),
         (("--teacher-cache.live",), "several teachers can only be cached", "without --teacher-cache.live"),
-        (("--objective.truncated.form", "renorm-both"), "'renorm-both' compares cached tokens", "--switch.strategy fixed"),
+        (
+            ("--objective.truncated.form", "renorm-both"),
+            "'renorm-both' compares cached tokens",
+            "--switch.strategy fixed",
+        ),
         (("--task", "classify"), "'directions.en-de' has no effect for --task classify", "--task translate"),
     ],
 )
