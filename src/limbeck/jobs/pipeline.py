@@ -102,6 +102,7 @@ class Pipeline:
         task = task_of(run, arguments.teacher or run.teacher)
         if len(columns) == 1 and run.data.task != "auto":  # data may be read as the one recipe has it
             task = replace(task, knobs=resolve(next(iter(columns.values())), task.info))
+        task.check_settings()
         teacher = arguments.teacher
         if teacher is None and run.teacher:
             self.watcher.say(f"loading the teacher {run.teacher}")
