@@ -173,6 +173,7 @@ class Task(ABC):
 
     def check_settings(self) -> None:
         """Refuses settings that contradict each other, before a model is loaded."""
+        return None
 
     def settled(self, splits: Any) -> Self:
         """With what reading told: the labels, and the kind where it was left open."""
