@@ -84,7 +84,7 @@ def test_augmented_rows_are_written_counted_and_kept_from_the_baseline(teacher, 
     steps = {arm.name: arm.runs[0].curve[-1].step for arm in record.arms if arm.role != "teacher"}
     assert steps["plain"] == -(-rows // 32)
     assert steps["distilled"] == 2 * -(-(rows + made) // 32)
-    assert any(f"{made:,} texts were made up" in note for note in record.notes)
+    assert any(f"{made:,} augmented texts were labelled by the teacher" in note for note in record.notes)
 
 
 def test_a_student_without_layers_is_refused_what_looks_at_layers(teacher, texts, tmp_path):

@@ -152,7 +152,7 @@ def test_draws(ask, masked, corpus, beginner, tmp_path):
     assert "'sampled' works at temperature 1" in said.err
     said = limbeck(*given, "--out", tmp_path / "other")
     assert said.code == 2
-    assert "keeps draws, but the objective wants top" in said.err
+    assert "holds samples, but the objective wants top" in said.err
 
 
 @pytest.mark.parametrize(

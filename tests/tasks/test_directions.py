@@ -115,7 +115,7 @@ def test_a_slip_is_refused_before_anything_is_opened(directions, message):
 
 
 def test_other_tasks_have_no_directions():
-    with pytest.raises(KnobError, match="'directions' has no effect for --task classify"):
+    with pytest.raises(KnobError, match="'directions.en-de' has no effect for --task classify"):
         resolve(Run(directions={"en-de": WHOLE}), TaskInfo(kind="classify"))
 
 

@@ -93,7 +93,7 @@ def distiller(folder, objective, teacher, **schedule):
         collate=collate,
         folder=folder,
         seed=0,
-        score=accuracy,
+        compute_metrics=accuracy,
     )
 
 

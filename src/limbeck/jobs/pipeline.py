@@ -23,7 +23,13 @@ from limbeck.jobs.folder import check_resume, ensure_saved
 from limbeck.jobs.plan import ArmPlan, Trial, active_parameters, plan_arm, trials, with_baselines
 from limbeck.jobs.record import Finished, timed_as
 from limbeck.jobs.settings import Job, Run, resolve
-from limbeck.jobs.teaching import COLLECTING, TeacherOutputs, collect_teacher_outputs, free_memory
+from limbeck.jobs.teaching import (
+    COLLECTING,
+    TeacherOutputs,
+    check_named_cache,
+    collect_teacher_outputs,
+    free_memory,
+)
 from limbeck.jobs.trial import TrialResult, run_trial
 from limbeck.measure.settings import MeasureSettings
 from limbeck.measure.size import size_of
@@ -49,6 +55,7 @@ class Pipeline:
         run = arguments.run
         setup = self._prepare(arguments, columns)
         arms, failed = self._plan(columns, setup, arguments.student)
+        check_named_cache(setup, list(arms.values()), run)
         run = self._check_resume(run, columns, arms, setup)
         planned = _with_baselines(run, arms, setup)
         for origin in _origin(run, planned):
@@ -95,6 +102,7 @@ class Pipeline:
         task = task_of(run, arguments.teacher or run.teacher)
         if len(columns) == 1 and run.data.task != "auto":  # data may be read as the one recipe has it
             task = replace(task, knobs=resolve(next(iter(columns.values())), task.info))
+        task.check_settings()
         teacher = arguments.teacher
         if teacher is None and run.teacher:
             self.watcher.say(f"loading the teacher {run.teacher}")

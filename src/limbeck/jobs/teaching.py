@@ -7,7 +7,7 @@ or samples. Outputs are found by uid, so that shuffling, resuming and a second p
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
@@ -33,6 +33,7 @@ from limbeck.tasks.base import Evaluation, Setup
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import KEEPABLE, LogitsCache
 from limbeck.teachers.memory import MemoryTeacher
+from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.teachers.topk import Manifest, TopKCache
 
 COLLECTING = "teacher's outputs"  # the progress item
@@ -275,17 +276,33 @@ def _store_name(arm: ArmPlan, step: Training) -> tuple[str, str]:
     return kind, arm.data.fingerprints.get("mask", "")
 
 
-def _stores(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -> dict[tuple[str, str], TopKCache]:
+def _users(
+    setup: Setup, arms: Sequence[ArmPlan], run: Run
+) -> Iterator[tuple[tuple[str, str], list[tuple[ArmPlan, Training]], Path]]:
+    """The name of every cache, the steps that learn from it, and its folder."""
     groups: dict[tuple[str, str], list[tuple[ArmPlan, Training]]] = {}
     for arm in arms:
         for step in arm.trainings:
             if step.teacher_request.want and not _runs_live(step, run):
                 groups.setdefault(_store_name(arm, step), []).append((arm, step))
-    found = {}
     for number, (name, users) in enumerate(groups.items()):
         place = cache_folder(run)
         place = place / "tokens" if setup.info.is_seq2seq and not run.teacher_cache.cache else place
         place = place if not number else place.with_name(f"{place.name}-{name[0]}{name[1][:6]}")
+        yield name, users, place
+
+
+def check_named_cache(setup: Setup, arms: Sequence[ArmPlan], run: Run) -> None:
+    """Refuses the cache of another teacher, or of other outputs, before anything is written."""
+    if setup.info.over_vocabulary and run.teacher_cache.cache:
+        for _, users, place in _users(setup, arms, run):
+            if (place / "index.json").exists():
+                _check_store(TopKCache.open(place), setup, users, run)
+
+
+def _stores(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -> dict[tuple[str, str], TopKCache]:
+    found = {}
+    for name, users, place in _users(setup, arms, run):
         found[name] = _open_store(setup, users, run, place)
         _fill_tokens(found[name], setup, users, run, watcher)
     return found
@@ -293,34 +310,39 @@ def _stores(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -
 
 def _open_store(setup: Setup, users: Sequence[tuple[ArmPlan, Training]], run: Run, place: Path) -> TopKCache:
     """The outputs cached so far, checked against what is needed; a new cache where there are none."""
-    arm, _ = users[0]
-    data, want = arm.data, _union([step.teacher_request for _, step in users]).want
-    prints = {**setup.fingerprints, **data.fingerprints}
-    parts = [
-        part
-        for _, step in users
-        for weight, part in step.objective.weighted
-        if weight and isinstance(part, Truncated | SampledTargets)
-    ]
     if (place / "index.json").exists() or setup.teacher is None:
         store = TopKCache.open(place, write=setup.teacher is not None)
-        check_cache(store, prints, data.info.vocab_size, want)
-        if (
-            run.teacher_cache.top not in (type(run.teacher_cache)().top, store.manifest.k)
-            and store.manifest.kind == "top"
-        ):
-            raise MismatchError(
-                f"--top asks for {run.teacher_cache.top} tokens, but the cache in {place} holds {store.manifest.k}",
-                "leave --top out (--objective.truncated.k takes fewer than are held), or give another folder",
-            )
     else:
-        draws = (run.teacher_cache.draws or 50) if want & Want.SAMPLED else 0
-        heat = max((part.temperature for part in parts), default=1.0)
-        about = manifest(run, arm.run, prints, data.info.vocab_size, run.teacher_cache.top, draws, heat)
+        arm, _ = users[0]
+        draws = (run.teacher_cache.draws or 50) if _wanted(users) & Want.SAMPLED else 0
+        heat = max((part.temperature for part in _cached_terms(users)), default=1.0)
+        prints = {**setup.fingerprints, **arm.data.fingerprints}
+        about = manifest(run, arm.run, prints, arm.data.info.vocab_size, run.teacher_cache.top, draws, heat)
         store = TopKCache(place, about, write=True)
-    for part in parts:
-        part.fits(store.manifest.k, store.manifest.temperature)
+    _check_store(store, setup, users, run)
     return store
+
+
+def _wanted(users: Sequence[tuple[ArmPlan, Training]]) -> Want:
+    return _union([step.teacher_request for _, step in users]).want
+
+
+def _cached_terms(users: Sequence[tuple[ArmPlan, Training]]) -> list[Truncated | SampledTargets]:
+    terms = [term for _, step in users for term in step.objective.weighted]
+    return [part for weight, part in terms if weight and isinstance(part, Truncated | SampledTargets)]
+
+
+def _check_store(store: TopKCache, setup: Setup, users: Sequence[tuple[ArmPlan, Training]], run: Run) -> None:
+    data, top = users[0][0].data, run.teacher_cache.top
+    check_cache(store, {**setup.fingerprints, **data.fingerprints}, data.info.vocab_size, _wanted(users))
+    other = top != TeacherCacheSettings().top and min(top, data.info.vocab_size) != store.manifest.k
+    if other and store.manifest.kind == "top":
+        raise MismatchError(
+            f"--top asks for {top} tokens, but the cache in {store.folder} holds {store.manifest.k}",
+            "leave --top out (--objective.truncated.k takes fewer than are held), or give another folder",
+        )
+    for part in _cached_terms(users):
+        part.fits(store.manifest.k, store.manifest.temperature)
 
 
 def manifest(

@@ -172,6 +172,10 @@ class Task(ABC):
     def timing_inputs(self, setup: Setup) -> list[tuple[str, str]]:
         """(text, second text) of the test split, to time models on."""
 
+    def check_settings(self) -> None:
+        """Refuses settings that contradict each other, before a model is loaded."""
+        return None
+
     def settled(self, splits: Any) -> Self:
         """With what reading told: the labels, and the kind where it was left open."""
         return replace(self, info=splits.task)

@@ -35,7 +35,6 @@ class Direction:
 
 def open_directions(knobs: Any, load: Callable[[str], Model], watcher: Watcher) -> list[Direction]:
     named: Mapping[str, DirectionSettings] = knobs.tables(DirectionSettings)
-    _check_alone(knobs)
     models: dict[str, Model] = {}
     for name, direction in named.items():
         watcher.say(f"loading the teacher of {name}, {direction.teacher}")
@@ -48,7 +47,7 @@ def open_directions(knobs: Any, load: Callable[[str], Model], watcher: Watcher) 
     return [Direction(name, models[name], corpora[name], named[name].repeat) for name in named]
 
 
-def _check_alone(knobs: Any) -> None:
+def check_alone(knobs: Any) -> None:
     """Nothing else names a teacher or texts."""
     translate = knobs.table(TranslateSettings)
     named = {

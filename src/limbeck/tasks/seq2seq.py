@@ -65,6 +65,7 @@ from limbeck.tasks.base import (
 )
 from limbeck.tasks.directions import (
     Direction,
+    check_alone,
     check_switch,
     check_tag,
     open_directions,
@@ -338,10 +339,7 @@ class Translation(Task):
         )
 
     def prepare(self, data: object, teacher: Model | None, watcher: Watcher, student: Model | None = None) -> Setup:
-        self._check_settings()
-        named = self.knobs.tables(DirectionSettings)
-        if named:
-            check_directions(named)
+        if self.knobs.tables(DirectionSettings):
             if data is not None or (teacher is not None and not teacher.source):
                 raise KnobError(
                     "a teacher or data in hand are given beside directions", "give every direction its folder and files"
@@ -398,8 +396,11 @@ class Translation(Task):
         assert isinstance(data.evaluator, Seq2SeqEvaluator)
         return replace(data, evaluator=replace(data.evaluator, parts=setup.parts("dev")))
 
-    def _check_settings(self) -> None:
-        """Refuses what would only show after hours of translating."""
+    def check_settings(self) -> None:
+        """Also refuses what would only show after hours of translating."""
+        if named := self.knobs.tables(DirectionSettings):
+            check_directions(named)
+            check_alone(self.knobs)
         sacrebleu_metrics()
         if self.settings.engine == "ctranslate2":
             import_ctranslate2()
