@@ -39,6 +39,7 @@ from limbeck.data.padding import Collator
 from limbeck.data.sources.demo import demo_model
 from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus
+from limbeck.students.load import load
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.text import data_fingerprint
 from limbeck.teachers.live import LiveTeacher
