@@ -19,6 +19,7 @@ from limbeck.jobs.runfile import differences, overlay, read_run, undot, write_ru
 from limbeck.jobs.settings import CUSTOM, Run, TrainRun, resolve
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import StageSettings
+from limbeck.students.families import families
 from limbeck.students.shrink import Shrink
 from running import limbeck
 
@@ -51,6 +52,8 @@ def settings_of(cls, **fixed) -> st.SearchStrategy:
         for name, field in cls.model_fields.items()
         if name not in fixed and name != "plugin"  # a plugin must be there
     }
+    if "family" in fields:  # a family must be there, too
+        fields["family"] = st.sampled_from(["auto", *families()])
     return st.builds(lambda **found: cls(**found), **fields, **fixed)
 
 

@@ -107,7 +107,7 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What CTranslate2 is told when it is opened and asked, from now on."""
     told: dict[str, Any] = {}
 
-    class Spied(ctranslate2.Engine):
+    class Spied(ctranslate2.Translator):
         def __init__(self, *args: Any, **how: Any) -> None:
             told.update(how)
             super().__init__(*args, **how)
