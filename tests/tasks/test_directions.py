@@ -15,7 +15,7 @@ from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DataSettings
 from limbeck.jobs.settings import Run, resolve
-from limbeck.tasks.directions import Direction, check_tag, open_directions
+from limbeck.tasks.directions import Direction, check_tag
 from limbeck.tasks.seq2seq import Seq2SeqSetup, Translation
 from limbeck.teachers.settings import SwitchSettings
 
@@ -106,23 +106,24 @@ def test_a_direction_of_which_nothing_is_left_is_refused(corpora):
     ],
 )
 def test_a_slip_is_refused_before_anything_is_opened(directions, message):
-    def prepare():
+    def check():
         run = Run(recipe="multilingual", directions=directions)
-        Translation(TaskInfo(kind="translate"), run).prepare(None, None, Silent())
+        Translation(TaskInfo(kind="translate"), run).check_settings()
 
     with pytest.raises(KnobError, match=message):
-        prepare()
+        check()
 
 
 def test_other_tasks_have_no_directions():
-    with pytest.raises(KnobError, match="'directions.en-de' has no effect for --task classify"):
+    with pytest.raises(KnobError, match=r"'directions.en-de' has no effect for --task classify"):
         resolve(Run(directions={"en-de": WHOLE}), TaskInfo(kind="classify"))
 
 
 @pytest.mark.parametrize("beside", [{"teacher": "t"}, {"data": {"train": "x"}}, {"translate": {"command": "cat"}}])
 def test_nothing_else_names_teachers_or_texts(beside):
+    run = Run(directions={"en-de": WHOLE}, **beside)
     with pytest.raises(KnobError, match="is given beside"):
-        open_directions(Run(directions={"en-de": WHOLE}, **beside), pytest.fail, Silent())
+        Translation(TaskInfo(kind="translate"), run).check_settings()
 
 
 def test_the_recipe_switches_and_others_do_not():
