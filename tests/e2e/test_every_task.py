@@ -106,14 +106,14 @@ def test_a_language_model_starts_from_another_made_smaller(masked, corpus, tmp_p
     record = ended("distill", *how, "--student.layers", 1, "--student.keep", "first", "--out", tmp_path / "run")
     assert record.arm("distilled").shape.layers == record.arm("plain").shape.layers == 1
     assert record.arm("teacher").shape.layers == 4
-    assert any(note.startswith(f"From {masked}. ") for note in record.notes)
+    assert any(note.startswith(f"From {masked.parent.name}/{masked.name}. ") for note in record.notes)
 
 
 def test_a_translator_starts_from_another_made_smaller(translator, pairs, tmp_path):
     how = ("--recipe", "word-kd", "--teacher", translator, "--student-from", translator, *of_files(pairs), *BRIEF)
     record = ended("distill", *how, "--student.hidden", 8, "--student.heads", 2, "--out", tmp_path / "run")
     assert record.arm("distilled").shape.hidden == 8 < record.arm("teacher").shape.hidden
-    assert any(note.startswith(f"From {translator}. ") for note in record.notes)
+    assert any(note.startswith(f"From {translator.parent.name}/{translator.name}. ") for note in record.notes)
 
 
 # The Record says what was done.
@@ -136,7 +136,7 @@ def test_the_objective_of_every_step_is_named_and_cited(taught, reviews, tmp_pat
 def test_eval_records_hold_their_knobs_and_bench_records_their_task(masked, corpus, tmp_path):
     given = ("eval", masked, "--task", "mask-fill", "--data", corpus, *BLOCKS, "--mask.share", 0.2)
     record = ended(*given, "--out", tmp_path / "eval")
-    assert record.knobs["model"] == str(masked)
+    assert record.knobs["model"] == f"{masked.parent.name}/{masked.name}"
     assert record.knobs["blocks"]["length"] == 16
     assert record.knobs["mask"]["share"] == 0.2
     assert record.knobs["data"]["train"] == str(corpus)

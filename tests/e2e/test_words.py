@@ -209,7 +209,7 @@ def test_vocabularies_that_differ_by_padding_train_together(causal, corpus, tmp_
     given = ("--teacher", causal, "--student-from", start, "--data", corpus, "--no-baseline")
     for name, more in (("kept", ()), ("live", ("--recipe", "word-kd"))):
         record, said = distill(tmp_path / name, *given, *more, task="generate")
-        note = f"the teacher has {words + 3} words and the student {words + 13}"
+        note = f"the teacher has {words + 3} output rows and the student {words + 13}"
         assert any(note in line for line in record.notes)
         assert note in said.err
         assert record.task.vocab_size == words
@@ -264,7 +264,7 @@ def test_a_model_with_fewer_words_than_its_tokenizer_is_refused(verb, task, corp
     said = limbeck(verb, "--task", task, name, place, "--data", corpus, "--out", tmp_path / "x", *more)
     assert said.code == 2
     assert f"has {len(VOCABULARY)} tokens, but the" in said.err
-    assert "knows only 30" in said.err
+    assert "has embeddings for only 30" in said.err
 
 
 def test_pairs_need_a_model_that_knows_them(masked, corpus, tmp_path):
@@ -275,7 +275,7 @@ def test_pairs_need_a_model_that_knows_them(masked, corpus, tmp_path):
     place = save(roberta, make_tokenizer(), tmp_path / "roberta")
     given = ("--task", "mask-fill", "--data", corpus, "--blocks.pairs", "--out", tmp_path / "x", *WORDS)
     said = limbeck("train", "--model", place, *given)
-    assert (said.code, "knows no sentence pairs" in said.err) == (2, True), said.err
+    assert (said.code, "has no next-sentence head" in said.err) == (2, True), said.err
     said = limbeck("distill", "--teacher", masked, *given)  # its head for pairs was never trained
     assert said.code == 2, said.err
     both = save(make_masked(pairs=True), make_tokenizer(), tmp_path / "both")

@@ -135,7 +135,7 @@ def portable_knobs(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def portable_command(line: str) -> str:
-    """A command line with portable paths, also in --flag=/path."""
+    """A command line with portable paths, also behind the = of a flag."""
     return shlex.join(map(_portable_word, shlex.split(line)))
 
 
