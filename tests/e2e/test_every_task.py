@@ -139,7 +139,7 @@ def test_eval_records_hold_their_knobs_and_bench_records_their_task(masked, corp
     assert record.knobs["model"] == f"{masked.parent.name}/{masked.name}"
     assert record.knobs["blocks"]["length"] == 16
     assert record.knobs["mask"]["share"] == 0.2
-    assert record.knobs["data"]["train"] == str(corpus)
+    assert record.knobs["data"]["train"] == f"{corpus.parent.name}/{corpus.name}"
     assert record.task.kind == "mask-fill"
     few = ("--measure.repeats", 1, "--measure.rounds", 5, "--measure.threads", 1)
     assert ended("bench", masked, *few, "--out", tmp_path / "bench").task.kind == "mask-fill"
