@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 
 from common import Finding, Limit, each_turn, finish, flags, median_of, sentences, turn_by_turn
-from limbeck.data.augment import AugmentSettings, augment
+from limbeck.data.augment import augment
 from limbeck.data.bilstm import SINGLE
-from limbeck.data.corpus import Corpus, load
 from limbeck.data.settings import DataSettings
+from limbeck.data.text.examples import Corpus, read_texts
+from limbeck.data.text.settings import AugmentSettings
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "sst2" / "train.tsv.gz"
 KINDS = {  # what is timed: all of it, and all but the part-of-speech tags
@@ -25,7 +26,7 @@ KINDS = {  # what is timed: all of it, and all but the part-of-speech tags
 
 
 def corpus_of(rows: int) -> Corpus:
-    return load(DataSettings(train=str(DATA), limit=rows)) if DATA.exists() else sentences(rows)
+    return read_texts(DataSettings(train=str(DATA), limit=rows)) if DATA.exists() else sentences(rows)
 
 
 def main() -> int:

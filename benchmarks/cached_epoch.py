@@ -35,18 +35,21 @@ from common import (
     turn_by_turn,
     watched,
 )
+from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.data.corpus import Corpus
-from limbeck.data.demo import demo_model
-from limbeck.data.encode import Collator, Encoded, batches, encode
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
+from limbeck.data.sources.demo import demo_model
+from limbeck.data.text.encode import Encoded, encode
+from limbeck.data.text.examples import Corpus
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.recipes.prepare import data_fingerprint
-from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
+from limbeck.students.load import load
 from limbeck.students.shrink import Shrink
-from limbeck.teachers.cache import Cache
+from limbeck.tasks.text import data_fingerprint
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import LogitsCache
 from limbeck.training.schedule import Schedule
 
 LAYERS = 3
@@ -83,7 +86,7 @@ class Bench:
 
     def __init__(self, folder: Path, corpus: Corpus, teacher: Teacher) -> None:
         self.folder, self.corpus, self.teacher = folder, corpus, teacher
-        self.student, tokenizer = open_classifier(folder / "student")
+        self.student, tokenizer = load(folder / "student", "")
         self.tokenizer: Any = tokenizer
         self.train = encode(corpus.train, tokenizer, MAX_LENGTH)
 
@@ -125,20 +128,20 @@ class Bench:
         return {"seconds": time.perf_counter() - start, "digest": witness.digest}
 
 
-def fill(corpus: Corpus, folder: Path) -> Cache:
+def fill(corpus: Corpus, folder: Path) -> LogitsCache:
     """A MiniLM with a fresh head answers every row and leaves a shrunk student beside its answers."""
     set_seed(SEED)
-    teacher, tokenizer = open_encoder(demo_model(), corpus.task)
+    teacher, tokenizer = load(demo_model(), corpus.task.kind, corpus.task, new_head=True)
     student, _ = Shrink(layers=LAYERS).build(teacher)
     student.save_pretrained(folder / "student")
     tokenizer.save_pretrained(folder / "student")
     prints = {
         "teacher": fingerprint(teacher),
         "tokenizer": tokenizer_fingerprint(tokenizer),
-        "data": data_fingerprint(corpus, MAX_LENGTH),
+        "data": data_fingerprint(corpus, str(MAX_LENGTH)),
     }
-    cache = Cache(folder / "cache", prints)
-    asked = batches(encode(corpus.train, tokenizer, MAX_LENGTH), Collator(tokenizer, corpus.task), 64)
+    cache = LogitsCache(folder / "cache", prints)
+    asked = batches(encode(corpus.train, tokenizer, MAX_LENGTH), Collator.of(tokenizer, corpus.task), 64)
     cache.fill(LiveTeacher(teacher), asked)
     return cache
 
@@ -149,7 +152,7 @@ def remember(job: dict[str, Any]) -> None:
     folder = Path(job["folder"])
     corpus = sentences(job["rows"])
     cached = job["kind"] == "cached"
-    teacher = Cache(folder / "cache", job["fingerprints"]).teacher() if cached else NoTeacher()
+    teacher = LogitsCache(folder / "cache", job["fingerprints"]).teacher() if cached else NoTeacher()
     bench = Bench(folder, corpus, teacher)
     bench.trainer(job["kind"], bench.student).train()
 

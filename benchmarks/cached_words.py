@@ -35,23 +35,24 @@ from common import (
     turn_by_turn,
     watched,
 )
+from limbeck.core.fingerprint import fingerprint
 from limbeck.core.objective import Objective
+from limbeck.core.progress import Silent
+from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.data.demo import demo_model, demo_reviews
-from limbeck.data.language import BlockSettings, MaskSettings
-from limbeck.data.language_corpus import load_language
+from limbeck.data.language.examples import Tokens
+from limbeck.data.language.settings import BlockSettings, MaskSettings
 from limbeck.data.settings import DataSettings
-from limbeck.data.tokens import Tokens
+from limbeck.data.sources.demo import demo_model, demo_reviews
+from limbeck.jobs.cache import cache
+from limbeck.jobs.settings import CacheRun
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import LanguageModeling, Truncated
-from limbeck.recipes.cache import cache
-from limbeck.recipes.prepare import Model
-from limbeck.recipes.run import CacheRun
-from limbeck.recipes.words import Words, ask_words
-from limbeck.students.open import fingerprint, open_language_model
+from limbeck.students.load import load
 from limbeck.students.shrink import Shrink
-from limbeck.students.vocabulary import own_words
-from limbeck.teachers.store import StoreTeacher, open_store
+from limbeck.tasks.base import EncodedData, Model
+from limbeck.tasks.language import LanguageTask
+from limbeck.teachers.topk import TopKCache, TopKTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 
@@ -59,7 +60,7 @@ LAYERS, LENGTH, TOP = 3, 128, 50
 PLAIN: Objective = 1.0 * LanguageModeling()
 CACHED: Objective = 0.5 * LanguageModeling() + 0.5 * Truncated()
 SCHEDULE = Schedule(epochs=1, batch_size=16, patience=0)
-TEXT, MASK = BlockSettings(length=LENGTH, held_out=8), MaskSettings(rounds=1).settled()
+BLOCKS, MASK = BlockSettings(length=LENGTH, held_out=8), MaskSettings(rounds=1).settled()
 KINDS = ("cached", "plain", "trainer")
 NOT_ASKED = -100  # the label that a model's own loss leaves out
 
@@ -93,11 +94,11 @@ class Bench:
 
     def __init__(self, folder: Path, blocks: int, teacher: Teacher) -> None:
         self.folder, self.teacher = folder, teacher
-        self.student, tokenizer = open_language_model(folder / "student", "mask-fill")
+        self.student, tokenizer = load(folder / "student", "mask-fill")
         self.tokenizer: Any = tokenizer
-        corpus = load_language(source(folder, blocks), TEXT, "mask-fill", tokenizer)
-        vocabulary = own_words(self.student, tokenizer, "student")
-        self.words: Words = ask_words("mask-fill", corpus, tokenizer, MASK, vocabulary)
+        task = LanguageTask(TaskInfo(kind="mask-fill"), settings(folder, blocks))
+        text = task.read(None, None, Silent())
+        self.data: EncodedData = task.encode(text, Model(self.student, tokenizer), Silent())
 
     def trainer(self, kind: str, student: PreTrainedModel) -> Trainer:
         if kind == "cached":
@@ -106,7 +107,7 @@ class Bench:
         if kind == "plain":
             return twin
         # A Distiller knows the arguments and the order; the plain Trainer takes both from it.
-        rows = RowsOnly(self.words.splits["train"])
+        rows = RowsOnly(self.data.train(""))
         plain = Plain(
             model=student,
             args=twin.args,
@@ -124,11 +125,11 @@ class Bench:
             student,
             objective=objective,
             teacher=teacher,
-            task=self.words.task,
+            task=self.data.info,
             schedule=SCHEDULE,
-            train=self.words.splits["train"],
-            dev=self.words.splits["dev"],
-            collate=self.words.collator,
+            train=self.data.train(""),
+            dev=self.data.evaluator.dev,
+            collate=self.data.evaluator.collate,
             folder=self.folder / "trainer",
             seed=SEED,
             callbacks=[steps_only()],
@@ -143,8 +144,9 @@ class Bench:
         return {"seconds": time.perf_counter() - start, "digest": witness.digest}
 
 
-def source(folder: Path, blocks: int) -> DataSettings:
-    return DataSettings(train=str(folder / "reviews.jsonl"), task="mask-fill", limit=blocks)
+def settings(folder: Path, blocks: int) -> CacheRun:
+    data = DataSettings(train=str(folder / "reviews.jsonl"), task="mask-fill", limit=blocks)
+    return CacheRun(out=str(folder / "cache"), top=TOP, data=data, blocks=BLOCKS, mask=MASK)
 
 
 def fill(folder: Path, blocks: int) -> dict[str, str]:
@@ -153,16 +155,15 @@ def fill(folder: Path, blocks: int) -> dict[str, str]:
     lines = [json.dumps({"text": row["text"]}) + "\n" for row in reviews]
     (folder / "reviews.jsonl").write_text("".join(lines), encoding="utf-8")
     set_seed(SEED)
-    teacher, tokenizer = open_language_model(demo_model(), "mask-fill", fresh=True)
+    teacher, tokenizer = load(demo_model(), "mask-fill", new_head=True)
     student, _ = Shrink(layers=LAYERS).build(teacher)
     student.save_pretrained(folder / "student")
     tokenizer.save_pretrained(folder / "student")
-    run = CacheRun(out=str(folder / "cache"), top=TOP, data=source(folder, blocks), text=TEXT, mask=MASK)
-    return dict(cache(run, teacher=Model(teacher, tokenizer)).about.fingerprints)
+    return dict(cache(settings(folder, blocks), teacher=Model(teacher, tokenizer)).manifest.fingerprints)
 
 
-def kept(folder: Path) -> StoreTeacher:
-    return StoreTeacher(open_store(folder / "cache"))
+def kept(folder: Path) -> TopKTeacher:
+    return TopKTeacher(TopKCache.open(folder / "cache"))
 
 
 def remember(job: dict[str, Any]) -> None:
@@ -190,30 +191,30 @@ def run(args: argparse.Namespace, folder: Path) -> Finding:
     same_batches(epochs)
     peaks = turn_by_turn(KINDS, launches, lambda kind: peak(kind, folder, blocks, args.threads))
     knobs = {
-        "blocks": len(bench.words.splits["train"]),
+        "blocks": len(bench.data.train("")),
         "turns": turns,
         "launches": launches,
         "threads": args.threads,
         "layers": LAYERS,
         "top": TOP,
         "objective": str(CACHED),
-        "text": TEXT.model_dump(),
+        "text": BLOCKS.model_dump(),
         "mask": MASK.model_dump(),
         "train": SCHEDULE.model_dump(),
     }
-    return tell(epochs, peaks, bench.words, {**prints, "student": fingerprint(bench.student)}, knobs)
+    return tell(epochs, peaks, bench.data, {**prints, "student": fingerprint(bench.student)}, knobs)
 
 
 def tell(
     epochs: dict[str, list[Any]],
     peaks: dict[str, list[Any]],
-    words: Words,
+    data: EncodedData,
     prints: dict[str, str],
     knobs: dict[str, Any],
 ) -> Finding:
     seconds = {kind: median_of(epochs[kind], "seconds") for kind in KINDS}
     memory = {kind: median_of(peaks[kind], "megabytes") for kind in KINDS}
-    source: Any = SimpleNamespace(task=words.task, card=words.corpus.card)
+    source: Any = SimpleNamespace(task=data.info, card=data.card)
     return Finding(
         figures={
             "time_of_cached_over_plain_words": seconds["cached"] / seconds["plain"],

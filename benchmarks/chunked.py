@@ -28,7 +28,7 @@ from limbeck.core.trace import Batch, Projection, Trace
 from limbeck.functional.chunked import chunk_size
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import GeneralisedJSD, LanguageModeling, WordKD
-from limbeck.objectives.loss import loss as limbeck_loss
+from limbeck.objectives.weighted_sum import weighted_sum
 from peers.projections import Inputs, serve
 
 PEERS = ("liger-kernel==0.8.5", "trl==1.16.0")
@@ -66,7 +66,7 @@ def chunked(job: dict[str, Any]) -> Callable[[Inputs], Tensor]:
         batch = Batch(task, torch.zeros(1, dtype=torch.int64), x.words[None], every, predicted=every)
         student = Trace(tokens=Projection(x.features, x.weight))
         teacher = Trace(tokens=Projection(x.teacher_features, x.teacher_weight))
-        return limbeck_loss(OBJECTIVES[job["loss"]], student, teacher, batch)[0]
+        return weighted_sum(OBJECTIVES[job["loss"]], student, teacher, batch)[0]
 
     return loss
 

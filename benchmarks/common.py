@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from limbeck.core.objective import Objective
     from limbeck.core.teacher import Teacher
-    from limbeck.data.corpus import Corpus
-    from limbeck.data.encode import Encoded
+    from limbeck.data.text.encode import Encoded
+    from limbeck.data.text.examples import Corpus
     from limbeck.training.schedule import Schedule
     from limbeck.training.trainer import Distiller
 
@@ -171,9 +171,9 @@ def each_turn(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, flo
 
 def sentences(rows: int) -> Corpus:
     """Rotten Tomatoes from the package index; always the same rows."""
-    from limbeck.data.corpus import load
-    from limbeck.data.demo import demo_rows
     from limbeck.data.settings import DataSettings
+    from limbeck.data.sources.demo import demo_rows
+    from limbeck.students.load import load
 
     return load(DataSettings(limit=rows, max_length=MAX_LENGTH), demo_rows())
 
@@ -190,10 +190,12 @@ def make_distiller(
     folder: Path,
 ) -> Distiller:
     """Limbeck's own loop, without measuring on dev and without checkpoints."""
-    from limbeck.data.encode import Collator, encode
-    from limbeck.recipes.cell import scorer
+    from limbeck.data.padding import Collator
+    from limbeck.data.text.encode import encode
+    from limbeck.tasks.text import TextEvaluator
     from limbeck.training.trainer import Distiller
 
+    dev = encode(corpus.dev.take(range(8)), tokenizer, MAX_LENGTH)
     return Distiller(
         student,
         objective=objective,
@@ -201,12 +203,12 @@ def make_distiller(
         task=corpus.task,
         schedule=schedule.but(patience=0),
         train=train,
-        dev=encode(corpus.dev.take(range(8)), tokenizer, MAX_LENGTH),
-        collate=Collator(tokenizer, corpus.task),
+        dev=dev,
+        collate=Collator.of(tokenizer, corpus.task),
         folder=folder,
         seed=SEED,
-        score=scorer(corpus.task),
         callbacks=[steps_only()],
+        **TextEvaluator(corpus.task, tokenizer, {"dev": dev}).while_training(),
     )
 
 

@@ -1,4 +1,5 @@
-"""Renames keys of committed Records to today's names, and takes folders of the machine out of them. Values stay.
+"""Renames keys of committed Records to today's names, makes artifacts of arms that were only another format, and takes
+folders of the machine out. Values stay.
 
 python benchmarks/convert_records.py benchmarks/results/*.json
 """
@@ -17,6 +18,7 @@ TASK = {"vocabulary": "vocab_size", "watched": "metric"}
 FLAGS = {rf"--{old}\.": f"--{new.replace('_', '-')}." for old, new in TABLES.items()}
 CLASSES = {r"\bPatience\(": "PKD(", r"\bLanguage\(": "LanguageModeling(", r"\bTransfer\(": "MobileBERTTransfer("}
 NUMBER = "number:"  # before the digits of a float, which stay as they were written
+INT8 = "student-int8"
 FOLDERS = {r"/work/main/": "", r"/(?:work|tmp/w)/shared/": "../shared/", r"/tmp/tmp\w+/": ""}
 
 
@@ -50,7 +52,39 @@ def convert(record: dict[str, Any]) -> dict[str, Any]:
                 point["terms"] = renamed(point.get("terms", {}), TERMS)
     for old, new in FLAGS.items():
         record["command"] = re.sub(old, new, record["command"])
-    return record
+    return artifacts(record)
+
+
+def artifacts(record: dict[str, Any]) -> dict[str, Any]:
+    """The student in int8 was an arm of a known name, compared with the arm it comes from."""
+    arm = next((arm for arm in record["arms"] if arm["name"] == INT8), None)
+    if arm is None:
+        return record
+    against = next(both for both in record["comparisons"] if both["better"] == INT8)
+    (run,) = arm["runs"]
+    artifact = {
+        "name": INT8,
+        "arm": against["than"],
+        "seed": run["seed"],
+        "engine": "CTranslate2",
+        "precision": "int8",
+        "path": INT8,
+        "quality": run["quality"],
+        "size": arm["size"],
+        "speed": arm["speed"],
+        "comparison": against,
+    }
+    changed = {
+        "arms": [other for other in record["arms"] if other is not arm],
+        "comparisons": [both for both in record["comparisons"] if both is not against],
+    }
+    # In the order of Record's fields.
+    fields = ((key, changed.get(key, value)) for key, value in record.items())
+    return {
+        name: value
+        for key, found in fields
+        for name, value in ((key, found), *([("artifacts", [artifact])] if key == "arms" else []))
+    }
 
 
 def without_folders(text: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from limbeck.core.record import Record
-from limbeck.data.demo import demo_model
+from limbeck.data.sources.demo import demo_model
 from story import HOME, WORK, limbeck, publish
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

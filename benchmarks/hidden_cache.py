@@ -30,18 +30,20 @@ from common import (
     settle,
     turn_by_turn,
 )
+from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch
 from limbeck.core.want import Request, Want
-from limbeck.data.bucket import Buckets
-from limbeck.data.corpus import Corpus
-from limbeck.data.demo import demo_model
-from limbeck.data.encode import Collator, Encoded, encode, to_batch
-from limbeck.recipes.prepare import data_fingerprint
-from limbeck.students.open import fingerprint, open_encoder, tokenizer_fingerprint
+from limbeck.data.batches import Buckets, to_batch
+from limbeck.data.padding import Collator
+from limbeck.data.sources.demo import demo_model
+from limbeck.data.text.encode import Encoded, encode
+from limbeck.data.text.examples import Corpus
+from limbeck.students.load import load
 from limbeck.students.sizes import shape_of
-from limbeck.teachers.cache import Cache, estimate
+from limbeck.tasks.text import data_fingerprint
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import LogitsCache
 
 BATCH, LAYERS = 32, (1, 2, 3, 4, 5, 6)
 
@@ -69,18 +71,18 @@ def run(args: argparse.Namespace, folder: Path) -> Finding:
     settle(args.threads)
     set_seed(SEED)
     corpus = sentences(rows)
-    network, tokenizer = open_encoder(demo_model(), corpus.task)
+    network, tokenizer = load(demo_model(), corpus.task.kind, corpus.task, new_head=True)
     prints = {
         "teacher": fingerprint(network),
         "tokenizer": tokenizer_fingerprint(tokenizer),
-        "data": data_fingerprint(corpus, MAX_LENGTH),
+        "data": data_fingerprint(corpus, str(MAX_LENGTH)),
     }
-    encoded, collator = encode(corpus.train, tokenizer, MAX_LENGTH), Collator(tokenizer, corpus.task)
-    stated = estimate(ask_for(*LAYERS), shape_of(network), corpus.task, encoded.lengths)
+    encoded, collator = encode(corpus.train, tokenizer, MAX_LENGTH), Collator.of(tokenizer, corpus.task)
     scattered = np.random.default_rng(SEED).permutation(len(encoded)).tolist()
-    cache = Cache(folder, prints, ask_for(*LAYERS))
+    cache = LogitsCache(folder, prints, ask_for(*LAYERS))
+    stated = cache.estimate(shape_of(network), corpus.task, encoded.lengths)
     start = time.perf_counter()
-    cache.fill(LiveTeacher(network, cache.ask), in_batches(encoded, collator, scattered))
+    cache.fill(LiveTeacher(network, cache.request), in_batches(encoded, collator, scattered))
     filling = time.perf_counter() - start
     epoch = list(in_batches(encoded, collator, list(Buckets(encoded.lengths, BATCH, SEED))))[:asked]
     teachers: dict[str, list[Teacher]] = {

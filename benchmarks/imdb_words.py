@@ -21,9 +21,9 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from limbeck.core.record import Arm, Comparison, Record
-from limbeck.data.demo import demo_model, demo_reviews, demo_rows
+from limbeck.data.sources.demo import demo_model, demo_reviews, demo_rows
 from limbeck.measure.significance import compare
-from limbeck.teachers.store import open_store
+from limbeck.teachers.topk import TopKCache
 from story import HOME, WORK, limbeck
 
 PLACE = WORK / "imdb_words"
@@ -106,7 +106,7 @@ def sums(arm: str) -> list[np.ndarray]:
     found = []
     for seed in range(SEEDS):
         kept = load_file(PLACE / "students" / arm / "arms" / f"distilled-seed{seed}" / "test.safetensors")
-        found.append(kept["logits"][np.argsort(kept["uids"])])
+        found.append(kept["statistics"][np.argsort(kept["uids"])])
     return found
 
 
@@ -123,8 +123,8 @@ def comparisons(record: Record) -> list[Comparison]:
 
 def bytes_per_token() -> dict[str, float]:
     """On disk: of the cache the students learnt from, and of one that keeps 8 of the same answers."""
-    kept = open_store(PLACE / "cache").info()
-    eight = open_store(PLACE / "cache-8").info()
+    kept = TopKCache.open(PLACE / "cache").info()
+    eight = TopKCache.open(PLACE / "cache-8").info()
     return {"bytes_per_token_50": kept.bytes_per_token, "bytes_per_token_8": eight.bytes_per_token}
 
 

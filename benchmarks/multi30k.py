@@ -9,27 +9,26 @@ is in them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from limbeck.core.record import Arm, Comparison, Record
-from limbeck.data.parallel import read_tested
-from limbeck.data.parallel_settings import ParallelSettings
+from limbeck.core.record import Arm, Artifact, Comparison, Record
+from limbeck.data.seq2seq.pairs import read_parallel
+from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.settings import DataSettings
+from limbeck.engines.ctranslate2 import CTranslate2Engine
+from limbeck.jobs.record import TIMED_ONCE, now
 from limbeck.measure.significance import compare
-from limbeck.recipes.cell import Answers
-from limbeck.recipes.ground import pairs_fingerprint
-from limbeck.recipes.sequence_exam import SequenceExam
-from limbeck.recipes.tell import now
-from limbeck.recipes.tell_compare import TIMED_ONCE
-from limbeck.recipes.tell_pairs import INT8
-from limbeck.students.open_translator import decoder_start, open_translator
-from limbeck.teachers.ct2 import Converted
-from limbeck.teachers.translate_settings import TranslateSettings
+from limbeck.students.load import load
+from limbeck.students.seq2seq import decoder_start
+from limbeck.tasks.base import Evaluation
+from limbeck.tasks.seq2seq import Seq2SeqEvaluator, pairs_fingerprint
+from limbeck.teachers.settings import TranslateSettings
 from story import HOME, WORK, limbeck, publish
 
-BySeed = dict[int, Answers]
+BySeed = dict[int, Evaluation]
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "multi30k_en_de"
 PLACE = WORK / "multi30k"
@@ -38,8 +37,17 @@ TEXTS = (
     *("--data.dev", DATA / "val.en.gz", "--data.test", DATA / "test_2016_flickr.en.gz"),
 )
 TEACHER = (
-    *("--new.hidden", 256, "--new.encoder-layers", 3, "--new.decoder-layers", 3, "--new.feed-forward", 512),
-    *("--new.vocabulary", 4000, "--new.dropout", 0.2, "--epochs", 14, "--batch-size", 64),
+    *(
+        "--seq2seq.hidden",
+        256,
+        "--seq2seq.encoder-layers",
+        3,
+        "--seq2seq.decoder-layers",
+        3,
+        "--seq2seq.feed-forward",
+        512,
+    ),
+    *("--seq2seq.vocabulary", 4000, "--seq2seq.dropout", 0.2, "--epochs", 14, "--batch-size", 64),
     *("--train.evals-per-epoch", 1, "--train.warmup", 0.06, "--measure.no-speed"),
 )
 OTHER = "test_2017_flickr"
@@ -58,42 +66,49 @@ def main() -> None:
 def on_other(record: Record, teacher: Path) -> Record:
     """Every model of the comparison on another test set, compared as there."""
     texts = DataSettings(train=str(DATA / f"{OTHER}.en.gz"), task="translate")
-    corpus = read_tested(texts, ParallelSettings(target=str(DATA / f"{OTHER}.de.gz")))
-    network, tokenizer = open_translator(teacher)
+    corpus = read_parallel(texts, ParallelSettings(target=str(DATA / f"{OTHER}.de.gz")), only_test=True)
+    network, tokenizer = load(teacher, "translate")
     start, settings = decoder_start(network), TranslateSettings(**record.knobs["translate"])
-    exam = SequenceExam(record.task, tokenizer, start, corpus.dev, corpus.test, settings, texts.max_length)
-    first, written = exam.taken(network, teaches=True)
-    exam = exam.beside(written)
-    found = {arm.name: {0: first} if arm.name == "teacher" else _taken(exam, arm) for arm in record.arms}
+    evaluator = Seq2SeqEvaluator(record.task, tokenizer, start, corpus.dev, corpus.test, settings, texts.max_length)
+    first = evaluator.test_teacher(network)
+    evaluator = replace(evaluator, teacher_texts=first.texts)
+    found = {arm.name: {0: first} if arm.name == "teacher" else _tested(evaluator, arm) for arm in record.arms}
     arms = [_with(arm, found[arm.name]) for arm in record.arms]
+    artifacts = [_artifact(evaluator, artifact, found[artifact.arm]) for artifact in record.artifacts]
     return record.but(
         command="python benchmarks/multi30k.py",
         created=now(),
-        arms=sorted(arms, key=lambda arm: (arm.name == INT8, arm.role != "teacher", -arm.mean(record.metric))),
+        arms=sorted(arms, key=lambda arm: (arm.role != "teacher", -arm.mean(record.metric))),
+        artifacts=artifacts,
         data=corpus.card,
         fingerprints={**record.fingerprints, "data": pairs_fingerprint(corpus)},
-        comparisons=[_again(exam, c, found[c.better], found[c.than]) for c in record.comparisons],
+        comparisons=[_again(evaluator, c, found[c.better], found[c.than]) for c in record.comparisons],
         notes=[note for note in record.notes if note != TIMED_ONCE],
         samples=[],
     )
 
 
-def _taken(exam: SequenceExam, arm: Arm) -> BySeed:
-    if arm.name == INT8:
-        return {arm.runs[0].seed: exam.of_engine(Converted(PLACE / "compare" / INT8))[0]}
+def _tested(evaluator: Seq2SeqEvaluator, arm: Arm) -> BySeed:
     homes = {run.seed: PLACE / "compare" / "arms" / f"{arm.name}-seed{run.seed}" / "model" for run in arm.runs}
-    return {seed: exam.test(open_translator(home)[0]) for seed, home in homes.items()}
+    return {seed: evaluator.test(load(home, "translate")[0]) for seed, home in homes.items()}
+
+
+def _artifact(evaluator: Seq2SeqEvaluator, artifact: Artifact, of_arm: BySeed) -> Artifact:
+    found = evaluator.test_engine(CTranslate2Engine(PLACE / "compare" / artifact.path))
+    made = artifact.comparison
+    again = _again(evaluator, made, {artifact.seed: found}, of_arm) if made else None
+    return artifact.but(quality=found.scores, speed=None, comparison=again)
 
 
 def _with(arm: Arm, found: BySeed) -> Arm:
     """Its speed was measured on the other set."""
-    return arm.but(runs=[run.but(quality=found[run.seed].quality, curve=[]) for run in arm.runs], speed=None)
+    return arm.but(runs=[run.but(quality=found[run.seed].scores, curve=[]) for run in arm.runs], speed=None)
 
 
-def _again(exam: SequenceExam, made: Comparison, mine: BySeed, theirs: BySeed) -> Comparison:
-    both = [[answers[seed].logits for seed in mine] for answers in (mine, theirs)]
-    every = np.ones(len(exam.unseen), dtype=bool)
-    return compare(exam.task, made.metric, made.better, made.than, *both, every, every, confidence=made.confidence)
+def _again(evaluator: Seq2SeqEvaluator, made: Comparison, mine: BySeed, theirs: BySeed) -> Comparison:
+    both = [[found[seed].statistics for seed in mine] for found in (mine, theirs)]
+    every = np.ones(evaluator.test_rows, dtype=bool)
+    return compare(evaluator.info, made.metric, made.better, made.than, *both, every, every, confidence=made.confidence)
 
 
 if __name__ == "__main__":

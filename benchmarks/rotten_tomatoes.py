@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 
-from limbeck.data.demo import demo_rows
+from limbeck.data.sources.demo import demo_rows
 from story import WORK, tell
 
 if __name__ == "__main__":

@@ -21,10 +21,10 @@ from torch import Tensor
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, set_seed
 
 from common import HERE, SEED, Finding, Limit, each_turn, finish, flags, median_of, settle, turn_by_turn
+from limbeck.core.fingerprint import fingerprint
 from limbeck.core.topk import Top
-from limbeck.data.demo import demo_model, demo_rows
-from limbeck.students.open import fingerprint
-from limbeck.teachers.store import About, Store, open_store
+from limbeck.data.sources.demo import demo_model, demo_rows
+from limbeck.teachers.topk import Manifest, TopKCache
 
 BATCH, LENGTH, ASKED = 32, 128, 0.15
 ENTROPY = 2.5  # nats; a masked language model on its masked words
@@ -132,16 +132,16 @@ def divergences(true: Top, kept: Top) -> tuple[float, float]:
     return 1e3 * float(renormalised.mean()), 1e3 * float(tail.mean())
 
 
-def about(k: int, vocabulary: int) -> About:
+def about(k: int, vocabulary: int) -> Manifest:
     prints = dict.fromkeys(("teacher", "tokenizer", "data", "mask"), "0" * 16)
-    return About(k=k, vocabulary=vocabulary, fingerprints=prints)
+    return Manifest(k=k, vocabulary=vocabulary, fingerprints=prints)
 
 
 def fill(folder: Path, top: Top, counts: np.ndarray, vocabulary: int, copies: int = 1) -> float:
     """Writes the answers batch by batch, `copies` times under other uids; the seconds it took."""
     ends = np.concatenate([[0], np.cumsum(counts)])
     start = time.perf_counter()
-    with Store(folder, about(top.ids.shape[1], vocabulary), write=True) as store:
+    with TopKCache(folder, about(top.ids.shape[1], vocabulary), write=True) as store:
         for copy in range(copies):
             for first in range(0, len(counts), BATCH):
                 last = min(first + BATCH, len(counts))
@@ -153,7 +153,7 @@ def fill(folder: Path, top: Top, counts: np.ndarray, vocabulary: int, copies: in
 def compare(folder: Path, top: Top, counts: np.ndarray, vocabulary: int) -> Kept:
     """The store and its uncompressed peer on the same answers."""
     fill(folder / "store", top, counts, vocabulary)
-    store = open_store(folder / "store")
+    store = TopKCache.open(folder / "store")
     found, _ = store.get(np.arange(len(counts)))
     assert isinstance(found, Top)
     peer = folder / "peer.safetensors"
@@ -184,7 +184,7 @@ class Student:
 
 def speeds(folder: Path, given: Texts, top: Top, counts: np.ndarray, knobs: dict[str, Any]) -> dict[str, list[Any]]:
     """Tokens per second of a student in training and of reading at random, in turns."""
-    student, store = Student(given), open_store(folder)
+    student, store = Student(given), TopKCache.open(folder)
     first = top.rows(slice(0, int(counts[:BATCH].sum())))
     chance = np.random.default_rng(SEED)
     student.step(first)  # the first step is slower; it does not count

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from limbeck.core.record import Record
-from limbeck.data.demo import demo_model
+from limbeck.data.sources.demo import demo_model
 from limbeck.report import Report
 
 HOME = Path(__file__).resolve().parent

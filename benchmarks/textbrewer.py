@@ -36,15 +36,17 @@ from common import (
     turn_by_turn,
     watched,
 )
-from limbeck.data.bucket import Buckets
-from limbeck.data.corpus import Corpus
-from limbeck.data.demo import demo_model
-from limbeck.data.encode import Collator, Encoded, batches, encode
+from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
+from limbeck.data.batches import Buckets, batches
+from limbeck.data.padding import Collator
+from limbeck.data.sources.demo import demo_model
+from limbeck.data.text.encode import Encoded, encode
+from limbeck.data.text.examples import Corpus
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.recipes.prepare import data_fingerprint
-from limbeck.students.open import fingerprint, open_classifier, open_encoder, tokenizer_fingerprint
-from limbeck.teachers.cache import Cache
+from limbeck.students.load import load
+from limbeck.tasks.text import data_fingerprint
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import LogitsCache
 from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.training.schedule import Schedule
 
@@ -73,7 +75,7 @@ def environment(folder: Path) -> Path:
 def prepare(folder: Path, corpus: Corpus) -> tuple[dict[str, str], Encoded]:
     """Teacher, student and rows as files that both sides read."""
     set_seed(SEED)
-    student, tokenizer = open_encoder(demo_model(), corpus.task)
+    student, tokenizer = load(demo_model(), corpus.task.kind, corpus.task, new_head=True)
     names = student.config.id2label, student.config.label2id
     config = BertConfig(id2label=names[0], label2id=names[1], problem_type=student.config.problem_type)
     teacher = BertForSequenceClassification(config)
@@ -101,14 +103,14 @@ def ours(job: dict[str, Any]) -> dict[str, Any]:
     """Limbeck's turn: the teacher answers every row once, to disk; then three epochs from there."""
     settle(job["threads"])
     folder, corpus = Path(job["folder"]), sentences(job["row_count"])
-    teacher, tokenizer = open_classifier(job["teacher"])
-    student, _ = open_classifier(job["student"])
+    teacher, tokenizer = load(job["teacher"], "")
+    student, _ = load(job["student"], "")
     train = encode(corpus.train, tokenizer, MAX_LENGTH)
     with tempfile.TemporaryDirectory(dir=folder) as cache_folder:
         start = time.perf_counter()
-        prints = {"teacher": fingerprint(teacher), "data": data_fingerprint(corpus, MAX_LENGTH)}
-        cache = Cache(cache_folder, prints)
-        asked = batches(train, Collator(tokenizer, corpus.task), TeacherCacheSettings().batch_size)
+        prints = {"teacher": fingerprint(teacher), "data": data_fingerprint(corpus, str(MAX_LENGTH))}
+        cache = LogitsCache(cache_folder, prints)
+        asked = batches(train, Collator.of(tokenizer, corpus.task), TeacherCacheSettings().batch_size)
         cache.fill(LiveTeacher(teacher), asked)
         filled = time.perf_counter() - start
         trainer = make_distiller(
@@ -201,7 +203,7 @@ def tell(
         ),
         seconds=each_turn(found),
         corpus=corpus,
-        fingerprints={**prints, "data": data_fingerprint(corpus, MAX_LENGTH)},
+        fingerprints={**prints, "data": data_fingerprint(corpus, str(MAX_LENGTH))},
     )
 
 

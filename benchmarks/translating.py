@@ -34,8 +34,8 @@ RUNS: dict[str, tuple[Path, int]] = {
 
 
 def texts(rows: int) -> tuple[list[str], list[str]]:
-    from limbeck.data.parallel import read_parallel
-    from limbeck.data.parallel_settings import ParallelSettings
+    from limbeck.data.seq2seq.pairs import read_parallel
+    from limbeck.data.seq2seq.settings import ParallelSettings
     from limbeck.data.settings import DataSettings
 
     source = str(DATA / "test_2016_flickr.en.gz")
@@ -50,14 +50,15 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     settle(job["threads"])
     from sacrebleu import corpus_bleu
 
-    from limbeck.students.open_translator import open_translator
-    from limbeck.teachers.ct2 import Converted
-    from limbeck.teachers.translators import Generating
+    from limbeck.engines.ctranslate2 import CTranslate2Engine
+    from limbeck.engines.transformers import TransformersEngine
+    from limbeck.students.load import load
 
     folder, beam = Path(job["folder"]), job["beam"]
     sources, targets = texts(job["rows"])
     in_transformers = (folder / "model.safetensors").exists()
-    translator = Generating(*open_translator(folder)) if in_transformers else Converted(folder, threads=job["threads"])
+    opened = load(folder, "translate") if in_transformers else ()
+    translator = TransformersEngine(*opened) if opened else CTranslate2Engine(folder, threads=job["threads"])
     translator.translate(sources[:32], beam)
     start = time.perf_counter()
     written = [best[0].text for best in translator.translate(sources, beam)]
@@ -71,9 +72,9 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(args: argparse.Namespace) -> Finding:
+    from limbeck.exporters.ctranslate2 import convert
     from limbeck.measure.size import weight_bytes
-    from limbeck.teachers.ct2 import convert
-    from limbeck.teachers.translate_settings import BATCH_TOKENS
+    from limbeck.teachers.settings import BATCH_TOKENS
 
     if not TEACHER.exists() or not STUDENT.exists():
         raise SystemExit("there is no teacher or student yet: run benchmarks/multi30k.py first")

@@ -8,6 +8,7 @@ from limbeck.core.record import Arm, Record
 from limbeck.report import numbers as n
 from limbeck.report.card import markdown_table
 from limbeck.report.gains import together
+from limbeck.report.models import primary
 
 SETS = {
     "sst2": "SST-2, 10,000 training rows",
@@ -124,7 +125,7 @@ def _kept(record: Record, small: Arm, teacher: Arm) -> tuple[str, str]:
 
 
 def _told(record: Record, arm: Arm) -> str:
-    return n.score(record.metric, arm.mean(record.metric))
+    return n.score(primary(record), arm.mean(record.metric))
 
 
 def _knobs(records: Mapping[str, Record]) -> str:

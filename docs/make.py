@@ -21,15 +21,15 @@ from truncated_page import told
 
 from limbeck.core.card import METHODS
 from limbeck.core.files import write_text
-from limbeck.core.knob import Settings
+from limbeck.core.knob import TABLES, Settings
 from limbeck.core.record import Record
 from limbeck.core.task import TaskInfo
+from limbeck.jobs.comparison import CompareRun
+from limbeck.jobs.settings import CacheRun, Run, TrainRun
 from limbeck.recipes import RECIPES
-from limbeck.recipes.compare_run import CompareRun
 from limbeck.recipes.recipe import Recipe, from_table
-from limbeck.recipes.run import CacheRun, Run, TrainRun
 from limbeck.report.card import markdown_table
-from limbeck.report.writers import readings
+from limbeck.report.writers import sentences
 
 HOME = Path(__file__).resolve().parent.parent
 RESULTS = HOME / "benchmarks" / "results"
@@ -73,9 +73,9 @@ def _prose(text: str) -> str:
 
 
 def _stages(plan: Recipe) -> list[str]:
-    task = TaskInfo(kind=plan.serves[0], labels=("0", "1"))
+    task = TaskInfo(kind=plan.tasks[0], labels=("0", "1"))
     stages = {name: str(from_table(stage.objective)) for name, stage in plan.stages(task).items()}
-    lines = [f"`--recipe {plan.name}`, for --task {', '.join(plan.serves)}:", ""]
+    lines = [f"`--recipe {plan.name}`, for --task {', '.join(plan.tasks)}:", ""]
     lines += [f"- {name}: `{objective}`" for name, objective in {**stages, "main": str(plan.objective(task))}.items()]
     knobs = [f"`{room}.{name} = {value}`" for room, table in plan.defaults.items() for name, value in table.items()]
     return [*lines, *([f"- sets {', '.join(knobs)}"] if knobs else [])]
@@ -88,6 +88,10 @@ def knobs_page() -> str:
         for name, field in schema.model_fields.items():
             if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
                 lines += ["", f"### {name}", "", *knob_table(field.annotation, f"{name}.")]
+        for name, table in TABLES.items():
+            place = f"{name}.NAME." if table.by_name else f"{name}."
+            told = f"{table.help[0].upper()}{table.help[1:]}. For --task {', '.join(table.kinds)}."
+            lines += ["", f"### {name}", "", told, "", *knob_table(table.cls, place)]
     return "\n".join(lines) + "\n"
 
 
@@ -121,14 +125,14 @@ def results(name: str) -> str:
 def measured(record: Record) -> str:
     """The arms and what their comparison says; of many comparisons those of the default, by the main metric."""
     default = [c for c in record.comparisons if c.better == DEFAULT and c.metric == record.metric]
-    sentences = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
+    said = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
     if record.kind == "compare":
-        said = order(record) or next(iter(readings(record)), "")
+        said = order(record) or next(iter(sentences(record)), "")
         return f"{markdown_table([record])}\n\n{said}\n".replace("\n\n\n", "\n")
     more = (
         "\n\nAll of it, with a picture: [docs/truncated.md](docs/truncated.md).\n" if record.name == TRUNCATED else "\n"
     )
-    return f"{markdown_table([record])}\n\n{sentences}{more}"
+    return f"{markdown_table([record])}\n\n{said}{more}"
 
 
 def limits_table(names: Iterable[str]) -> str:

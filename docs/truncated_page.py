@@ -8,7 +8,9 @@ from pathlib import Path
 
 from limbeck import report
 from limbeck.core.card import card_of
+from limbeck.core.metric import metric_of
 from limbeck.core.record import Arm, Comparison, Record
+from limbeck.core.task import TaskInfo
 from limbeck.objectives import Truncated
 from limbeck.report import numbers as n
 from limbeck.report import svg
@@ -17,7 +19,8 @@ from limbeck.report.labels import text_width
 from limbeck.report.scale import span
 from limbeck.report.summary import Spread, agreement, of_role, quality, seconds
 
-METRIC = "perplexity"
+TASK = TaskInfo(kind="mask-fill")
+METRIC = metric_of(TASK, "perplexity")
 FORMS = {"tail": ("tail bucket", "student"), "renorm": ("renormalised", "other-1")}  # name and tone
 LEVELS = {"full": ("whole softmax", "other-2"), "none": ("no teacher", "baseline")}
 PLOT, SIDE, GAP, MARGIN, LEGEND = svg.Size(470, 330), 290.0, 44.0, 16.0, 26.0
@@ -58,7 +61,7 @@ def _setting(record: Record) -> str:
 
 def _compared(record: Record) -> Iterator[str]:
     for metric in dict.fromkeys(comparison.metric for comparison in record.comparisons):
-        yield f"By {n.metric_name(metric)}:"
+        yield f"By {metric_of(TASK, metric).title}:"
         yield "\n".join(f"- {told(record, each)}" for each in record.comparisons if each.metric == metric)
 
 
@@ -77,7 +80,7 @@ def told(record: Record, comparison: Comparison) -> str:
 
 def table(record: Record) -> Iterator[str]:
     columns: dict[str, Callable[[Arm], str]] = {
-        "perplexity": lambda arm: _score(quality(arm, METRIC), METRIC),
+        "perplexity": lambda arm: _score(quality(arm, METRIC.name), METRIC.name),
         "calibration error": lambda arm: _score(quality(arm, "token_ece"), "token_ece"),
         "agrees with teacher": lambda arm: _score(agreement(arm), "agreement"),
         "downstream accuracy": lambda arm: _score(quality(arm, "accuracy"), "accuracy"),
@@ -91,7 +94,7 @@ def table(record: Record) -> Iterator[str]:
 
 
 def _score(found: Spread | None, metric: str) -> str:
-    return n.score_with_sd(metric, found.mean, found.sd) if found else n.NOTHING
+    return n.score_with_sd(metric_of(TASK, metric), found.mean, found.sd) if found else n.NOTHING
 
 
 def _or_nothing(value: float | None) -> str:
@@ -164,16 +167,16 @@ def _kept_ticks(points: Sequence[svg.Point], plot: svg.Frame) -> Iterator[str]:
 
 def _points(record: Record) -> Iterator[svg.Point]:
     for arm in record.arms:
-        kept, found = _KEPT.fullmatch(arm.name), quality(arm, METRIC)
+        kept, found = _KEPT.fullmatch(arm.name), quality(arm, METRIC.name)
         if kept and found:
             name, tone = FORMS[kept["form"]]
-            tip = f"{name}, k = {kept['k']}: {_score(found, METRIC)}"
+            tip = f"{name}, k = {kept['k']}: {_score(found, METRIC.name)}"
             yield svg.Point(float(kept["k"]), found.mean, tone, name, tip, found.values, found.sd)
 
 
 def _levels(record: Record) -> Iterator[tuple[str, str, Spread]]:
     for arm in record.arms:
-        if arm.name in LEVELS and (found := quality(arm, METRIC)):
+        if arm.name in LEVELS and (found := quality(arm, METRIC.name)):
             yield (*LEVELS[arm.name], found)
 
 

@@ -1,10 +1,16 @@
 """Fixtures every test may use."""
 
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from running import TELL, Started
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
+from tiny_reverser import make_marian, train_to_reverse
+from tiny_reverser import make_tokenizer as make_words
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +29,32 @@ def teacher_folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def reviews(tmp_path_factory) -> Path:
     return write_csv(tmp_path_factory.mktemp("data") / "reviews.csv", make_rows())
+
+
+@pytest.fixture(scope="session")
+def words():
+    """The tokenizer of the reverser."""
+    return make_words()
+
+
+@pytest.fixture(scope="session")
+def reverser(words):
+    """A translator that learnt to write its source backwards."""
+    return train_to_reverse(make_marian(scale=1.0, d_model=48, init_std=0.14), words)
+
+
+@pytest.fixture(scope="session")
+def reverser_folder(reverser, words, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reverser") / "model"
+    reverser.save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def started(tmp_path_factory, monkeypatch) -> Callable[[], list[Started]]:
+    """The Python processes that were started since and have ended, in no order; this one is none of them."""
+    site, told = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("told")
+    (site / "sitecustomize.py").write_text(TELL.format(folder=str(told)), encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH")))))
+    return lambda: [Started(*json.loads(path.read_text(encoding="utf-8"))) for path in told.iterdir()]

@@ -3,18 +3,19 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from limbeck.core.topk import Sampled, Top
-from limbeck.teachers import store as module
+from limbeck.teachers import topk as module
 from limbeck.teachers.codec import TopArrays, TopCodec
-from limbeck.teachers.store import About, Store
+from limbeck.teachers.topk import Manifest, TopKCache
 
 K, VOCABULARY = 8, 500
-ABOUT = About(k=K, vocabulary=VOCABULARY, fingerprints={"teacher": "t", "tokenizer": "k", "data": "d", "mask": "m"})
+ABOUT = Manifest(k=K, vocabulary=VOCABULARY, fingerprints={"teacher": "t", "tokenizer": "k", "data": "d", "mask": "m"})
 SAMPLED = ABOUT.but(kind="sampled", k=20, temperature=2.0)
 
 
@@ -57,7 +58,7 @@ def kept(top: Top, k=K, vocabulary=VOCABULARY) -> tuple[np.ndarray, ...]:
     return tuple(codec.decode(codec.encode(TopArrays(*(array.numpy() for array in arrays)))))
 
 
-def serves_the_truth(store: Store, uids) -> bool:
+def serves_the_truth(store: TopKCache, uids) -> bool:
     answers, counts = store.get(uids)
     true_counts, top = tops(uids)
     true = kept(top)
@@ -70,7 +71,7 @@ def serves_the_truth(store: Store, uids) -> bool:
 def fill(folder: Path, first: int, last: int, told: Path, batch: int = 4) -> None:
     """Says in the file `told` which uids are in the store."""
     module.ADDS_PER_MERGE, module.SMALL = 5, 300  # merges often, so that kills hit them
-    with Store(folder, ABOUT, write=True) as store, told.open("a") as said:
+    with TopKCache(folder, ABOUT, write=True) as store, told.open("a") as said:
         uids = np.arange(first, last)
         uids = uids[store.lacks(uids)]
         for start in range(0, len(uids), batch):
@@ -83,13 +84,13 @@ def fill(folder: Path, first: int, last: int, told: Path, batch: int = 4) -> Non
 class Nursery:
     """A process that has imported everything and forks writers on demand: each is born in milliseconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, script: str = __file__) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, __file__],
+            [sys.executable, script],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         )
 
     def _ask(self, *words: object) -> int:
@@ -97,9 +98,9 @@ class Nursery:
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
 
-    def start(self, folder: Path, first: int, last: int, told: Path) -> int:
-        """Its process id."""
-        return self._ask("start", folder, first, last, told)
+    def start(self, *words: object) -> int:
+        """The process id of a writer with these arguments."""
+        return self._ask("start", *words)
 
     def wait(self, pid: int) -> int:
         """Its exit code, or minus the signal that ended it."""
@@ -109,14 +110,14 @@ class Nursery:
         self.process.communicate()
 
 
-def tend() -> None:
+def tend(work: Callable[..., None]) -> None:
     for line in sys.stdin:
         match line.split():
-            case ["start", folder, first, last, told]:
+            case ["start", *words]:
                 pid = os.fork()
                 if not pid:
                     try:
-                        fill(Path(folder), int(first), int(last), Path(told))
+                        work(*words)
                     except BaseException:
                         os._exit(1)
                     os._exit(0)
@@ -126,4 +127,4 @@ def tend() -> None:
 
 
 if __name__ == "__main__":
-    tend()
+    tend(lambda folder, first, last, told: fill(Path(folder), int(first), int(last), Path(told)))

@@ -39,10 +39,35 @@ from typing import Any
 
 from guard_runs import RUN_FILES, TASKS, USUAL, Task
 
-FLAGS: dict[str, str] = {}  # "--train.threads": "--schedule.threads"; a whole table: "--train.": "--schedule."
-KEYS: dict[str, str] = {}  # parts of paths in Records and run files: "knobs/train": "knobs/schedule", "arms": "models"
-VALUES: dict[str, str] = {}  # words of commands, strings and names in Records: "mask-fill": "fill"
-FILES: dict[str, str] = {}  # parts of paths in a run's folder: "arms": "trials", "result.json": "trial.json"
+FLAGS: dict[str, str] = {
+    "--places.": "--windows.",
+    "--text.": "--blocks.",
+    "--pairs.": "--parallel.",
+    "--teach.": "--teacher-cache.",
+    "--new.": "--seq2seq.",
+    "--objective.drawn.": "--objective.sampled.",
+    "--objective.patience.": "--objective.pkd.",
+}  # "--train.threads": "--schedule.threads"; a whole table: "--train.": "--schedule."
+KEYS: dict[str, str] = {
+    **{
+        f"knobs/{old}": f"knobs/{new}"
+        for old, new in (("places", "windows"), ("text", "blocks"), ("pairs", "parallel"))
+    },
+    **{
+        f"knobs/{old}": f"knobs/{new}"
+        for old, new in (("teach", "teacher_cache"), ("each", "columns"), ("new", "seq2seq"))
+    },
+    "task/vocabulary": "task/vocab_size",
+    "task/watched": "task/metric",
+    "patience": "pkd",
+    "drawn": "sampled",
+    "logits": "statistics",
+}  # parts of paths in Records and run files: "knobs/train": "knobs/schedule", "arms": "models"
+VALUES: dict[str, str] = {"drawn": "sampled"}  # words of commands, strings and names in Records: "mask-fill": "fill"
+FILES: dict[str, str] = {
+    "teacher-answers": "teacher-cache",
+    "words": "tokens",
+}  # parts of paths in a run's folder: "arms": "trials", "result.json": "trial.json"
 
 TESTS = Path(__file__).resolve().parent
 RESUMED = ", resumed"

@@ -27,6 +27,26 @@ class Said(NamedTuple):
     err: str
 
 
+class Started(NamedTuple):
+    """A Python process that has ended."""
+
+    pid: int
+    environment: dict[str, str]
+    imported: list[str]  # modules it held at its end
+
+
+TELL = """
+import atexit, json, os, sys
+
+def tell():
+    said = [os.getpid(), dict(os.environ), sorted(name for name in sys.modules if "." not in name)]
+    with open(os.path.join({folder!r}, str(os.getpid())), "w") as file:
+        json.dump(said, file)
+
+atexit.register(tell)
+"""
+
+
 def limbeck(*words: object) -> Said:
     """`limbeck …` in this process."""
     from limbeck.cli import main
@@ -51,11 +71,13 @@ def _heed_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def start(*words: object, **how) -> subprocess.Popen:
-    """`limbeck …` in a process and a session of its own."""
+def start(*words: object, env_path: Path | None = None, **how) -> subprocess.Popen:
+    """`limbeck …` in a process and a session of its own; `env_path` is one more place to import from."""
     command = [sys.executable, "-m", "limbeck", *map(str, words)]
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | how
-    return subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True, preexec_fn=_heed_ctrl_c, **how)
+    path = os.pathsep.join(filter(None, [str(env_path or ""), ENVIRONMENT.get("PYTHONPATH", "")]))
+    environment = ENVIRONMENT | ({"PYTHONPATH": path} if path else {})
+    return subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=_heed_ctrl_c, **how)
 
 
 def start_at_terminal(*words: object) -> tuple[subprocess.Popen, Callable[[], str]]:

@@ -63,7 +63,7 @@ def test_the_lines_about_language_models_run(tmp_path):
 
 def test_every_verb_and_table_has_its_knobs():
     page = make.knobs_page()
-    for knob in ("`top`", "`text.length`", "`mask.share`"):
+    for knob in ("`top`", "`blocks.length`", "`mask.share`"):
         assert knob in page.split("## limbeck cache")[1]
-    for table in ("### text", "### mask"):
+    for table in ("### blocks", "### mask"):
         assert page.count(table) == len(make.VERBS)

@@ -103,14 +103,21 @@ def make_text(documents=60, seed=0) -> list[str]:
     return ["\n".join(document) for document in lines]
 
 
-def make_words(tokenizer, kind="mask-fill", documents=60, vocabulary=0, length=16, pack=True, **mask):
-    """The texts above as questions."""
-    from limbeck.data.language import BlockSettings, MaskSettings
-    from limbeck.data.language_corpus import load_language
+def make_encoded(tokenizer, kind="mask-fill", documents=60, vocabulary=0, length=16, pack=True, **mask):
+    """The texts above as blocks, masked."""
+    from limbeck.core.task import TaskInfo
+    from limbeck.data.language.corpus import load_language
+    from limbeck.data.language.settings import BlockSettings
     from limbeck.data.settings import DataSettings
-    from limbeck.recipes.words import ask_words
+    from limbeck.jobs.settings import Run
+    from limbeck.tasks.language import LanguageTask
 
-    text = BlockSettings(length=length, pack=pack)
-    corpus = load_language(DataSettings(), text, kind, tokenizer, make_text(documents))
-    settled = MaskSettings(**{"rounds": 1} | mask).settled()
-    return ask_words(kind, corpus, tokenizer, settled, vocabulary or len(tokenizer))
+    blocks = BlockSettings(length=length, pack=pack)
+    corpus = load_language(DataSettings(), blocks, kind, tokenizer, make_text(documents))
+    task = LanguageTask(TaskInfo(kind=kind), Run(mask={"rounds": 1} | mask))
+    return task._masked(corpus, tokenizer, vocabulary or len(tokenizer))
+
+
+def make_words(*how, **mask):
+    """Their evaluator, which holds the splits."""
+    return make_encoded(*how, **mask).evaluator

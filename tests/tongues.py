@@ -16,8 +16,17 @@ TUNE = ("--learning-rate", 3e-3, "--train.evals-per-epoch", 1)
 
 def tiny(layers: int) -> tuple[object, ...]:
     return (
-        *("--new.hidden", 48, "--new.heads", 2, "--new.encoder-layers", layers, "--new.decoder-layers", layers),
-        *("--new.vocabulary", 90, "--new.dropout", 0.0),
+        *(
+            "--seq2seq.hidden",
+            48,
+            "--seq2seq.heads",
+            2,
+            "--seq2seq.encoder-layers",
+            layers,
+            "--seq2seq.decoder-layers",
+            layers,
+        ),
+        *("--seq2seq.vocabulary", 90, "--seq2seq.dropout", 0.0),
     )
 
 

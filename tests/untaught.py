@@ -4,16 +4,16 @@ import sys
 from pathlib import Path
 
 from limbeck.core.record import Record
-from limbeck.data.parallel import read_parallel
-from limbeck.data.parallel_settings import ParallelSettings
+from limbeck.data.seq2seq.pairs import read_parallel
+from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DataSettings
-from limbeck.data.subwords import train_subwords
-from limbeck.students.open_translator import new_translator
+from limbeck.students.seq2seq import new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
 from running import limbeck
 
 SHAPE = {"hidden": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "vocabulary": 90, "positions": 64}
-NEW = [word for name, size in SHAPE.items() for word in (f"--new.{name.replace('_', '-')}", size)]
+NEW = [word for name, size in SHAPE.items() for word in (f"--seq2seq.{name.replace('_', '-')}", size)]
 BRIEF = (
     *("--epochs", 1, "--batch-size", 32, "--learning-rate", 1e-3, "--train.evals-per-epoch", 1, "--train.threads", 1),
     *("--measure.no-speed", "--measure.bootstrap", 200, "--no-baseline", "--translate.test-beam", 2),
@@ -26,7 +26,7 @@ def make_teacher(folder: Path, texts, endless: bool = False) -> Path:
     pieces = train_subwords(texts, SHAPE["vocabulary"])
     if not endless:
         pieces.model_max_length = SHAPE["positions"]
-    new_translator(Seq2SeqConfig(**SHAPE), pieces).save_pretrained(folder)
+    new_seq2seq(Seq2SeqConfig(**SHAPE), pieces).save_pretrained(folder)
     pieces.save_pretrained(folder)
     return folder
 

@@ -13,123 +13,78 @@ result.report.save("report.html")
 
 from __future__ import annotations
 
-from importlib import import_module
+from functools import cache as _cache
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
+# The front door. Type checkers and editors read these imports; at run time each is made when its name is first used, so
+# that `import limbeck` and `limbeck --help` load no torch. Objectives are not listed: they come from their registry.
 if TYPE_CHECKING:
-    from limbeck.core.errors import LimbeckError
-    from limbeck.core.record import Record
-    from limbeck.objectives import (
-        CKA,
-        PKD,
-        ConfusingAnswers,
-        Cosine,
-        GeneralisedJSD,
-        Labels,
-        LanguageModeling,
-        LogitRegression,
-        MiniLM,
-        MiniLMv2,
-        MobileBERTTransfer,
-        NextSentence,
-        SampledTargets,
-        SoftTargets,
-        TinyBERT,
-        Truncated,
-        WordKD,
-    )
-    from limbeck.recipes.cache import cache
-    from limbeck.recipes.compare import Compared, compare
-    from limbeck.recipes.compare_run import CompareRun
-    from limbeck.recipes.distill import distill
-    from limbeck.recipes.fit import fit
-    from limbeck.recipes.job import Result
-    from limbeck.recipes.prepare import Model
-    from limbeck.recipes.run import CacheRun, Run, TrainRun
-    from limbeck.report import Report
-    from limbeck.students.families import register
-    from limbeck.students.shrink import Shrink
+    from limbeck.core.card import Paper as Paper
+    from limbeck.core.card import method as method
+    from limbeck.core.chunk import Chunk as Chunk
+    from limbeck.core.compress import Mask as Mask
+    from limbeck.core.compress import Pass as Pass
+    from limbeck.core.errors import LimbeckError as LimbeckError
+    from limbeck.core.knob import knob as knob
+    from limbeck.core.objective import Mean as Mean
+    from limbeck.core.objective import Objective as Objective
+    from limbeck.core.objective import Terms as Terms
+    from limbeck.core.objective import TokenObjective as TokenObjective
+    from limbeck.core.plugins import load_plugins as load_plugins
+    from limbeck.core.record import Record as Record
+    from limbeck.core.trace import Batch as Batch
+    from limbeck.core.trace import Trace as Trace
+    from limbeck.core.want import Want as Want
+    from limbeck.jobs.bench import bench as bench
+    from limbeck.jobs.cache import cache as cache
+    from limbeck.jobs.compare import Compared as Compared
+    from limbeck.jobs.compare import compare as compare
+    from limbeck.jobs.comparison import CompareRun as CompareRun
+    from limbeck.jobs.distill import Result as Result
+    from limbeck.jobs.distill import distill as distill
+    from limbeck.jobs.evaluate import evaluate as evaluate
+    from limbeck.jobs.settings import CacheRun as CacheRun
+    from limbeck.jobs.settings import Run as Run
+    from limbeck.jobs.settings import TrainRun as TrainRun
+    from limbeck.jobs.train import train as train
+    from limbeck.measure.paired import significance as significance
+    from limbeck.objectives.loss import loss as loss
+    from limbeck.passes.magnitude import Magnitude as Magnitude
+    from limbeck.recipes.recipe import Recipe as Recipe
+    from limbeck.recipes.recipe import recipe as recipe
+    from limbeck.report import Report as Report
+    from limbeck.students.families import register as register
+    from limbeck.students.shrink import Shrink as Shrink
+    from limbeck.students.shrink import shrink as shrink
+    from limbeck.tasks.base import Model as Model
+    from limbeck.teachers.teacher_cache import TeacherCache as TeacherCache
+    from limbeck.training.distillation_trainer import DistillationTrainer as DistillationTrainer
+    from limbeck.training.trainer_loss import trainer_loss as trainer_loss
 
 __version__ = "0.1.0"
 
-# Loaded on first use: `import limbeck` and `limbeck --help` load no torch.
-_HOMES = {
-    "CKA": "objectives",
-    "CacheRun": "recipes.run",
-    "CompareRun": "recipes.compare_run",
-    "Compared": "recipes.compare",
-    "ConfusingAnswers": "objectives",
-    "Cosine": "objectives",
-    "SampledTargets": "objectives",
-    "GeneralisedJSD": "objectives",
-    "Labels": "objectives",
-    "LanguageModeling": "objectives",
-    "LimbeckError": "core.errors",
-    "LogitRegression": "objectives",
-    "MiniLM": "objectives",
-    "MiniLMv2": "objectives",
-    "Model": "recipes.prepare",
-    "NextSentence": "objectives",
-    "PKD": "objectives",
-    "Record": "core.record",
-    "Report": "report",
-    "Result": "recipes.job",
-    "Run": "recipes.run",
-    "Shrink": "students.shrink",
-    "SoftTargets": "objectives",
-    "TinyBERT": "objectives",
-    "TrainRun": "recipes.run",
-    "MobileBERTTransfer": "objectives",
-    "Truncated": "objectives",
-    "WordKD": "objectives",
-    "cache": "recipes.cache",
-    "compare": "recipes.compare",
-    "distill": "recipes.distill",
-    "fit": "recipes.fit",
-    "register": "students.families",
-}
-__all__ = [
-    "CKA",
-    "PKD",
-    "CacheRun",
-    "CompareRun",
-    "Compared",
-    "ConfusingAnswers",
-    "Cosine",
-    "GeneralisedJSD",
-    "Labels",
-    "LanguageModeling",
-    "LimbeckError",
-    "LogitRegression",
-    "MiniLM",
-    "MiniLMv2",
-    "MobileBERTTransfer",
-    "Model",
-    "NextSentence",
-    "Record",
-    "Report",
-    "Result",
-    "Run",
-    "SampledTargets",
-    "Shrink",
-    "SoftTargets",
-    "TinyBERT",
-    "TrainRun",
-    "Truncated",
-    "WordKD",
-    "cache",
-    "compare",
-    "distill",
-    "fit",
-    "register",
-]
+
+@_cache
+def _homes() -> dict[str, str]:
+    """Name → module, read from the imports above."""
+    import ast
+    from pkgutil import get_data
+
+    body = ast.parse(get_data(__name__, "__init__.py") or b"").body
+    block = next(node.body for node in body if isinstance(node, ast.If))
+    return {each.name: str(node.module) for node in block if isinstance(node, ast.ImportFrom) for each in node.names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'limbeck' has no attribute {name!r}")
-    return getattr(import_module(f"limbeck.{_HOMES[name]}"), name)
+    if name in _homes():
+        return getattr(_import_module(_homes()[name]), name)
+    if name == "__all__":
+        return [public for public in __dir__() if not public.startswith("_")]
+    if name[:1].isupper():
+        return getattr(_import_module("limbeck.objectives"), name)
+    raise AttributeError(f"module 'limbeck' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return sorted([*_homes(), *dir(_import_module("limbeck.objectives")), "__version__"])

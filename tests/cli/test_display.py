@@ -7,9 +7,9 @@ from rich.console import Console
 
 from limbeck.cli import display
 from limbeck.cli.display import Clock, Lines, clock_text, watching
-from limbeck.core.progress import Stage
+from limbeck.core.progress import ProgressItem
 
-STAGES = [Stage("ask", 100.0), Stage("train", 300.0)]
+STAGES = [ProgressItem("ask", 100.0), ProgressItem("train", 300.0)]
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_stage_that_goes_on_from_its_middle_is_judged_by_this_session(clock):
 
 def test_a_stage_that_was_faster_than_its_price_is_forgotten(clock):
     watch = Clock()
-    watch.plan([Stage("ask", 100.0), *(Stage(f"cell {k}", 100.0) for k in range(4))])
+    watch.plan([ProgressItem("ask", 100.0), *(ProgressItem(f"cell {k}", 100.0) for k in range(4))])
     for seconds in range(20):
         watch.at("ask", seconds / 19)
         clock[0] += 1

@@ -8,9 +8,10 @@ import pytest
 from limbeck.cli.app import VERBS
 from limbeck.cli.methods import methods as show_method
 from limbeck.core.card import METHODS
+from limbeck.core.knob import TABLES
 from limbeck.core.objective import Objective
+from limbeck.jobs.settings import Run
 from limbeck.recipes import RECIPES
-from limbeck.recipes.run import Run
 from running import limbeck
 
 HEAVY = ("torch", "transformers", "datasets", "sklearn", "scipy", "numpy", "pyarrow")
@@ -62,8 +63,11 @@ def test_every_knob_is_a_flag():
         inner = getattr(field.annotation, "model_fields", None)
         for key in inner or ():
             assert f"--{name}.{key}".replace("_", "-") in text
-        if inner is None and name not in ("objective", "directions"):
+        if inner is None and name != "objective":
             assert f"--{name}".replace("_", "-") in text
+    for table in (table for table in TABLES.values() if not table.by_name):
+        for key in table.cls.model_fields:
+            assert f"--{table.name}.{key}".replace("_", "-") in text
     for short in ("--data", "--epochs", "--batch-size", "--text-column", "--label-column"):
         assert f"{short}," in text
     assert "--objective.hinton.temperature" in text
@@ -122,3 +126,68 @@ def test_a_slip_ends_with_code_2_and_a_remedy(words, hint):
     assert hint in said.err
     assert "Traceback" not in said.err
     assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("--places.stride", "--windows.stride"),
+        ("--text.length", "--blocks.length"),
+        ("--pairs.target-column", "--parallel.target-column"),
+        ("--teach.no-live", "--teacher-cache.no-live"),
+        ("--new.hidden", "--seq2seq.hidden"),
+        ("--objective.patience.weight", "--objective.pkd.weight"),
+        ("--objective.drawn.temperature", "--objective.sampled.temperature"),
+    ],
+)
+def test_a_flag_of_an_old_name_is_refused_with_its_new_one(old, new):
+    for words in ((old, 1), (f"{old}=1",)):
+        said = limbeck("distill", *words)
+        assert said == (2, "", f"limbeck: there is no option {old}\n  → it is called {new} now\n")
+
+
+@pytest.mark.parametrize(
+    ("table", "new"),
+    [
+        ("places", "windows"),
+        ("text", "blocks"),
+        ("pairs", "parallel"),
+        ("teach", "teacher_cache"),
+        ("new", "seq2seq"),
+        ("each.hinton", "columns"),
+        ("objective.patience", "pkd"),
+        ("objective.drawn", "sampled"),
+        ("stages.first.objective.patience", "pkd"),
+    ],
+)
+def test_a_table_of_an_old_name_is_refused_with_its_new_one(table, new, tmp_path):
+    (tmp_path / "run.toml").write_text(f"[{table}]\nweight = 1\n")
+    for verb in ("distill", "compare") if "." not in table or table.startswith("each") else ("distill",):
+        said = limbeck(verb, tmp_path / "run.toml", "--print")
+        assert said.code == 2
+        assert f"is called '{new}' now" in said.err
+        assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("tag", "word"),
+    [
+        ("text-classification", "classify"),
+        ("token-classification", "tag"),
+        ("question-answering", "answer"),
+        ("fill-mask", "mask-fill"),
+        ("text-generation", "generate"),
+        ("translation", "translate"),
+    ],
+)
+def test_a_task_may_be_called_as_on_the_hub(tag, word):
+    said = limbeck("distill", "--task", tag, "--print")
+    assert said.code == 0, said.err
+    assert f'task = "{word}"' in said.out
+    assert said == limbeck("distill", "--task", word, "--print")
+
+
+def test_a_table_of_another_task_is_refused():
+    said = limbeck("distill", "--task", "classify", "--mask.share", 0.3, "--print")
+    assert said.code == 2
+    assert "'mask.share' has no effect for --task classify" in said.err

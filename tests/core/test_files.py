@@ -8,7 +8,11 @@ import shutil
 import pytest
 
 from limbeck.core.errors import DataError, LimbeckError
-from limbeck.core.files import atomic, explained, write_text
+from limbeck.core.files import (
+    atomic,
+    explained,
+    write_text,
+)
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path):

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.progress import Silent
-from limbeck.data.augment import STAGE, AugmentSettings, augment
+from limbeck.data.augment import STAGE, augment
 from limbeck.data.bilstm import Lexicon, Rewriter, english_tagger, window
-from limbeck.data.corpus import Examples, load
 from limbeck.data.settings import DataSettings
+from limbeck.data.text.examples import Examples, read_texts
+from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.words import split
 
 MASK = "[MASK]"
@@ -194,7 +195,7 @@ def test_more_copies_hold_the_fewer():
 def test_new_texts_are_new_and_named_apart_from_what_was_read():
     data = [{"text": text, "label": label} for text, label in zip(TEXTS * 10, "ab" * 25, strict=True)]
     data += [{"text": f"film {number}", "label": "a"} for number in range(100)]
-    corpus = load(DataSettings(), data)
+    corpus = read_texts(DataSettings(), data)
     found = made(pos=0.0, given=corpus.train, copies=40)
     assert len(found) > 50
     assert len(set(found.texts)) == len(found) == len(set(found.uids.tolist()))

@@ -5,8 +5,9 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizerFast
 
-from limbeck.data.augment import AugmentSettings, augment
-from limbeck.data.corpus import Examples
+from limbeck.data.augment import augment
+from limbeck.data.text.examples import Examples
+from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.tinybert import (
     STOP_WORDS,
     MaskedModel,

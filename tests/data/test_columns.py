@@ -7,7 +7,7 @@ import pytest
 from limbeck.core.errors import DataError
 from limbeck.data.columns import Roles, choose
 from limbeck.data.settings import DataSettings
-from limbeck.data.table import Table
+from limbeck.data.sources.tables import Table
 
 
 def roles(names: str, **flags: str) -> Roles:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from limbeck.data.corpus import load
 from limbeck.data.settings import DataSettings
+from limbeck.data.text.examples import read_texts
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 pytestmark = [pytest.mark.data, pytest.mark.skipif(not SHARED.is_dir(), reason="no ../shared/data beside the project")]
@@ -29,13 +29,13 @@ pytestmark = [pytest.mark.data, pytest.mark.skipif(not SHARED.is_dir(), reason="
     ],
 )
 def test_every_row_arrives(folder: str, flags: dict[str, Any], kind: str, rows: dict[str, int]) -> None:
-    corpus = load(DataSettings(train=str(SHARED / folder), **flags))
+    corpus = read_texts(DataSettings(train=str(SHARED / folder), **flags))
     assert corpus.task.kind == kind
     for splits, count in rows.items():
         assert sum(corpus.card.splits[split].rows for split in splits.split("+")) == count
 
 
 def test_mrpc_keeps_its_classes_and_quotes() -> None:
-    corpus = load(DataSettings(train=str(SHARED / "mrpc")))
+    corpus = read_texts(DataSettings(train=str(SHARED / "mrpc")))
     assert sum(corpus.card.splits[split].per_class["1"] for split in ("train", "dev")) == 2_753
     assert any(text.startswith('"') for text in corpus.train.texts)

@@ -159,7 +159,7 @@ def test_soft_targets_on_numbers(refused, tmp_path):
     rows = [{"text": row["text"], "score": 0.5 + index / 7} for index, row in enumerate(make_rows(100))]
     data = write_csv(tmp_path / "a.csv", rows)
     problem, remedy = refused("--recipe", "hinton", teacher=folder, data=data)
-    assert "does not serve regression" in problem
+    assert "does not serve --task regress" in problem
     assert "logits" in remedy
 
 
@@ -249,11 +249,11 @@ def test_the_exit_code_of_a_real_process(tmp_path):
 def test_a_full_disk_while_caching(small_disk, taught, reviews):
     """The disk holds the run file and not the answers; enlarged, the run goes on."""
     out = small_disk / "run"
-    (small_disk / "ballast").write_bytes(b"x" * 38 * 1024)
+    (small_disk / "ballast").write_bytes(b"x" * 46 * 1024)
     job = ("distill", "--teacher", taught, "--data", reviews, "--out", out, *QUICK, "--no-baseline")
     said = limbeck(*job)
     assert said.code == 2, said
-    assert re.search(rf"the teacher's answers need 0\.\d\d MB, but {out / 'teacher-answers'} has 0\.0\d MB", said.err)
+    assert re.search(rf"the teacher's logits need 0\.\d\d MB, but {out / 'teacher-cache'} has 0\.0\d MB", said.err)
     assert "→ free some space, then run the same command with --resume" in said.err
     assert "Traceback" not in said.err
     left = [path for path in out.rglob("*") if path.is_file()]

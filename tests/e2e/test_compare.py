@@ -8,9 +8,9 @@ from transformers import DebertaV2Config, DebertaV2ForSequenceClassification, Tr
 
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.core.record import Record
-from limbeck.recipes.compare import compare
-from limbeck.recipes.compare_run import CompareRun, columns
-from limbeck.recipes.run import read_run
+from limbeck.jobs.compare import compare
+from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.runfile import read_run
 from limbeck.students.shrink import Shrink
 from limbeck.teachers.live import LiveTeacher
 from running import limbeck, start, stop
@@ -88,13 +88,13 @@ def test_what_a_person_sees(unbroken):
 
 def test_the_run_file_holds_every_column(unbroken):
     run = CompareRun(**read_run(unbroken[0] / "run.toml"))
-    assert list(columns(run)) == ["finetune", "hinton", "one-layer", "too-deep"]
+    assert list(columns_of(run)) == ["finetune", "hinton", "one-layer", "too-deep"]
     assert run.columns["one-layer"]["student"]["layers"] == 1
     assert run.columns["hinton"]["objective"]["hinton"]["temperature"] == 4.0
 
 
 def test_one_cache_serves_all(unbroken):
-    assert len(list(unbroken[0].glob("teacher-answers*"))) == 1
+    assert len(list(unbroken[0].glob("teacher-cache*"))) == 1
 
 
 def assert_same(folder, unbroken):
@@ -171,7 +171,7 @@ def test_ctrl_c_is_not_a_failure(tmp_path):
 
 def test_nothing_left_to_compare_is_an_error(tmp_path):
     given = {"tokenizer": make_tokenizer(), **FAST}
-    with pytest.raises(LimbeckError, match=r"hinton: .*9"):
+    with pytest.raises(LimbeckError, match=r"'layers' is 9, but the teacher has 4"):
         compare(make_classifier(), make_rows(150), "hinton", student=Shrink(layers=9), **given)
     with pytest.raises(LimbeckError, match=r"every training failed.*out of something"):
         compare(make_classifier(), make_rows(150), "hinton", callbacks=[Break("seed0")], **given)
@@ -218,11 +218,11 @@ def test_a_tiny_budget_leaves_a_step_each_and_says_so(taught, reviews, tmp_path)
 
 def test_a_column_that_learns_longer_says_so(taught, reviews, tmp_path):
     warm = {"warm": {"epochs": 2.0, "objective": {"hinton": {"temperature": 3.0}}}}
-    each = {"staged": {"recipe": "hinton", "stages": warm}}
-    record = compare(taught, reviews, "finetune", out=tmp_path / "x", columns=each, **FAST).record
+    columns = {"staged": {"recipe": "hinton", "stages": warm}}
+    record = compare(taught, reviews, "finetune", out=tmp_path / "x", columns=columns, **FAST).record
     (note,) = (note for note in record.notes if "learned for" in note)
     assert note.startswith("staged learned for 3 epochs of ")
-    assert "in the stages warm, main; the same student without a teacher for 1 of " in note
+    assert "in the steps warm, main; the same student without a teacher for 1 of " in note
     assert record.arm("staged").objective.count("; then ") == 1
     assert any(note.startswith("finetune, staged: ") for note in record.notes)  # where both start
     assert [(c.better, c.than) for c in record.comparisons] == [("staged", "finetune")]

@@ -6,7 +6,8 @@ import pytest
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from limbeck.core.record import Record
-from limbeck.recipes.run import Run, read_run
+from limbeck.jobs.runfile import read_run
+from limbeck.jobs.settings import Run
 from running import QUICK, files, limbeck
 
 

@@ -5,7 +5,7 @@ import pytest
 from limbeck.core.progress import Silent
 from limbeck.core.record import Record
 from limbeck.measure.settings import MeasureSettings
-from limbeck.recipes.tell import speeds_of
+from limbeck.measure.timing import speeds_of
 from running import BLOCKS, limbeck
 from tongues import sentences, translate, write_pairs
 from untaught import make_teacher, of_files
@@ -46,21 +46,21 @@ def test_a_run_ends_with_its_record_without_a_clock(job, jobs, no_clock, tmp_pat
     record = Record.load(out)
     assert [arm.speed for arm in record.arms] == [None] * len(record.arms)
     troubles = [note for note in record.notes if note.startswith("Not timed: the speed of ")]
-    assert len(troubles) == len(record.arms)
+    assert len(troubles) == len(record.arms) + len(record.artifacts)
     assert not any("in rotation" in note for note in record.notes)
     assert "Not timed: the speed of " in (out / "report.html").read_text(encoding="utf-8")
     assert any((out / name / "model.safetensors").exists() for name in ("student", "model"))
-    assert ("student-int8" in {arm.name for arm in record.arms}) == (job == "distill pairs")
+    assert ("student-int8" in {artifact.name for artifact in record.artifacts}) == (job == "distill pairs")
 
 
 def test_one_model_without_a_speed_hides_no_other(teacher_folder, tmp_path):
     folders = {"gone": tmp_path, "teacher": teacher_folder, "student": teacher_folder}
     settings = MeasureSettings(repeats=1, rounds=5, threads=1)
-    speeds, notes = speeds_of(folders, [("a lovely film", "")], settings, 16, Silent(), "measuring")
+    speeds, notes = speeds_of(folders, [("a lovely film", "")], settings, 16, Silent())
     assert list(speeds) == ["teacher", "student"]
     assert notes == [
         "Models were timed one after another, not in rotation, since one of them could not be timed.",
         f"Not timed: {tmp_path} is not a model folder: it has no config.json.",
     ]
-    unasked = speeds_of(folders, [], settings.but(speed=False), 16, Silent(), "measuring")
+    unasked = speeds_of(folders, [], settings.but(speed=False), 16, Silent())
     assert unasked == ({}, [])

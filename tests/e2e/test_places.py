@@ -147,7 +147,7 @@ def test_a_tagger_serves_the_pipeline_of_transformers(kind, distilled):
 def test_kept_answers_teach_what_live_ones_do(job, distilled, tmp_path):
     said = limbeck(*job, "--out", tmp_path / "live", "--teacher-cache.live", "--no-baseline")
     assert said.code == 0, said.err
-    assert not (tmp_path / "live" / "teacher-answers").exists()
+    assert not (tmp_path / "live" / "teacher-cache").exists()
     kept, live = (Record.load(folder).arm("distilled").runs[0] for folder in (distilled[0], tmp_path / "live"))
     assert live.quality == pytest.approx(kept.quality, abs=0.02)
     assert [point.loss for point in live.curve] == pytest.approx([point.loss for point in kept.curve], rel=1e-3)
@@ -193,7 +193,7 @@ def test_a_killed_run_ends_like_an_unbroken_one(kind, job, distilled, tmp_path):
     out = tmp_path / "run"
 
     def begun():
-        return any((out / "arms" / "distilled-seed0" / "checkpoints").glob("checkpoint-*/complete"))
+        return any((out / "arms" / "distilled-seed0").glob("checkpoints-*/checkpoint-*/complete"))
 
     stop(start(*job, "--out", out), begun, signal.SIGKILL)
     assert not (out / "record.json").exists()
@@ -310,13 +310,13 @@ def test_what_places_cannot_have(kind, refused, tmp_path):
     problem, remedy = refused("--recipe", "pkd-skip")
     assert f"does not serve --task {kind}" in problem
     assert "hinton" in remedy
-    assert "made up" in refused("--augment.kind", "bilstm")[0]
-    assert "whole texts" in refused("--student.family", "bilstm")[0]
+    assert f"'augment.kind' has no effect for --task {kind}" in refused("--augment.kind", "bilstm")[0]
+    assert f"does not serve --task {kind}" in refused("--student.family", "bilstm")[0]
     words = {word: place for place, word in enumerate([*VOCABULARY[:5], *reversed(VOCABULARY[5:])])}
     tokenizer = type(make_tokenizer())(vocab=words, model_max_length=64)
     other = save(make_tagger(layers=1), tmp_path / "other", tokenizer)
     problem, remedy = refused("--student-from", other, "--student.layers", 0)
-    assert "different tokens" in problem
+    assert "different tokenizers" in problem
     assert "--student-from" in remedy
 
 

@@ -107,7 +107,7 @@ def test_a_student_with_another_tokenizer_learns_from_the_cache(taught, reviews,
 
 
 def test_a_student_with_another_tokenizer_cannot_be_taught_live(taught, reviews, foreign, tmp_path):
-    with pytest.raises(MismatchError, match=r"different tokens.*\n.*--teacher-cache.live off"):
+    with pytest.raises(MismatchError, match=r"different tokenizers.*\n.*--teacher-cache.live off"):
         limbeck.distill(taught, reviews, student=foreign, out=tmp_path / "x", teacher_cache={"live": True}, **FAST)
     assert not (tmp_path / "x").exists()
 
@@ -152,7 +152,7 @@ def test_one_cache_serves_several_runs(taught, reviews, tmp_path):
     ("change", "message"),
     [
         ({"teacher": ""}, "no teacher was given"),
-        ({"epochs": 3}, "there is no knob 'epochs'"),
+        ({"epoch": 3}, "there is no knob 'epoch'"),
         ({"tokenizer": None}, "tokenizer"),
         ({"objective": Labels() + Labels()}, "'labels' twice"),
     ],

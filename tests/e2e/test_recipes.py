@@ -6,13 +6,15 @@ from transformers import AutoModelForSequenceClassification
 
 import limbeck as package
 from limbeck.core.record import Record
+from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
 from running import limbeck
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
 
-TEXT_KINDS = [name for name, plan in RECIPES.items() if "classify" in plan.serves]
+TEXT_KINDS = [name for name, plan in RECIPES.items() if "classify" in plan.tasks]
 QUICK = ("--epochs", 1, "--learning-rate", 1e-3, "--measure.no-speed", "--measure.bootstrap", 200, "--no-baseline")
-SHORT = {name: [f"--stages.{stage}.epochs" for stage in RECIPES[name].stages(None)] for name in TEXT_KINDS}
+INFO = TaskInfo(kind="classify", labels=("negative", "positive"))
+SHORT = {name: [f"--stages.{stage}.epochs" for stage in RECIPES[name].stages(INFO)] for name in TEXT_KINDS}
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +84,7 @@ def test_augmented_rows_are_written_counted_and_kept_from_the_baseline(teacher, 
     steps = {arm.name: arm.runs[0].curve[-1].step for arm in record.arms if arm.role != "teacher"}
     assert steps["plain"] == -(-rows // 32)
     assert steps["distilled"] == 2 * -(-(rows + made) // 32)
-    assert any(f"{made:,} texts were made up" in note for note in record.notes)
+    assert any(f"{made:,} augmented texts were labelled by the teacher" in note for note in record.notes)
 
 
 def test_a_student_without_layers_is_refused_what_looks_at_layers(teacher, texts, tmp_path):

@@ -7,9 +7,10 @@ import signal
 import pytest
 from transformers import TrainerCallback
 
-from limbeck import fit
+from limbeck import train
 from limbeck.core.record import Record
-from limbeck.recipes.run import TrainRun, read_run
+from limbeck.jobs.runfile import read_run
+from limbeck.jobs.settings import TrainRun
 from running import files, finish, limbeck, start, start_at_terminal, stop, wait
 
 # One thread everywhere: sums in another order would differ in the last bit.
@@ -61,21 +62,21 @@ def assert_same(folder, unbroken):
 
 
 def checkpoint_of(folder, arm):
-    return lambda: any((folder / "arms" / f"{arm}-seed0" / "checkpoints").glob("checkpoint-*/complete"))
+    return lambda: any((folder / "arms" / f"{arm}-seed0").glob("checkpoints-*/checkpoint-*/complete"))
 
 
 def test_a_run_killed_three_times_ends_like_an_unbroken_one(job, unbroken, tmp_path):
     out = tmp_path / "run"
-    answers = out / "teacher-answers"
+    answers = out / "teacher-cache"
 
-    stop(start(*job, "--out", out), lambda: any(answers.glob("answers-*.safetensors")), signal.SIGKILL)
-    assert 0 < len(list(answers.glob("answers-*.safetensors"))) < 3
+    stop(start(*job, "--out", out), lambda: any(answers.glob("shard-*.safetensors")), signal.SIGKILL)
+    assert 0 < len(list(answers.glob("shard-*.safetensors"))) < 3
     assert not (out / "arms").exists()
 
     said = limbeck(*job, "--out", out)
     assert said.code == 2
     assert "holds an unfinished run" in said.err
-    assert "→ go on with it by --resume" in said.err
+    assert "→ resume it with --resume" in said.err
 
     stop(start("distill", "--resume", "--out", out), checkpoint_of(out, "plain"), signal.SIGKILL)
     assert not (out / "arms" / "plain-seed0" / "result.json").exists()
@@ -166,12 +167,12 @@ def test_damaged_answers_are_asked_again(unbroken, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(unbroken, out)
     shutil.rmtree(out / "arms")
-    shard = out / "teacher-answers" / "answers-00000.safetensors"
+    shard = min((out / "teacher-cache").glob("shard-*.safetensors"))
     shard.write_bytes(shard.read_bytes()[:-100])
     said = limbeck("distill", "--resume", "--out", out)
     assert said.code == 0, said.err
-    assert "answers-00000.safetensors was damaged and is asked again" in said.err
-    (out / "teacher-answers" / "answers-00000.damaged").unlink()
+    assert f"{shard.name} was damaged and is filled again" in said.err
+    next((out / "teacher-cache").glob("*.damaged")).unlink()
     assert_same(out, unbroken)
 
 
@@ -187,7 +188,7 @@ def test_fine_tuning_goes_on_where_it_was(fitted, tmp_path):
     folder, _ = fitted
     run = TrainRun(**read_run(folder / "run.toml")).but(out=str(tmp_path / "run"))
     with pytest.raises(KeyboardInterrupt):
-        fit(run, callbacks=[Interrupt()])
+        train(run=run, callbacks=[Interrupt()])
     assert not (tmp_path / "run" / "model").exists()
     said = limbeck("train", "--resume", "--out", run.out, "--seed", 1)
     assert said.code == 2

@@ -75,7 +75,7 @@ def test_a_number():
 
 def test_soft_targets_of_a_number_are_refused(tmp_path):
     teacher = make_classifier(labels=("LABEL_0",), problem_type="regression")
-    with pytest.raises(MismatchError, match=r"does not serve regression\n.*logits"):
+    with pytest.raises(MismatchError, match=r"does not serve --task regress\n.*logits"):
         run(teacher, numbers(), objective=Labels() + SoftTargets(), out=tmp_path / "x")
     assert not (tmp_path / "x").exists()
 

@@ -13,7 +13,7 @@ from limbeck.recipes import RECIPES
 from running import limbeck
 from tongues import BRIEF, TUNE, run, sentences, tiny, translate, write_pairs
 
-RECIPES_OF_PAIRS = [name for name, plan in RECIPES.items() if "translate" in plan.serves and name != "finetune"]
+RECIPES_OF_PAIRS = [name for name, plan in RECIPES.items() if "translate" in plan.tasks and name != "finetune"]
 TINY = tiny(2)
 
 
@@ -53,7 +53,8 @@ def test_every_recipe_ends_in_a_student_and_a_report(recipe, teacher, data, tmp_
     distill(recipe, teacher, data, tmp_path / "run", *(("--stages.interpolate.epochs", 1) if "inter" in recipe else ()))
     record = Record.load(tmp_path / "run")
     named = {arm.name for arm in record.arms}
-    assert {"teacher", "plain", "distilled", "student-int8"} <= named
+    assert {"teacher", "plain", "distilled"} <= named
+    assert [(artifact.arm, artifact.path) for artifact in record.artifacts] == [("distilled", "student-int8")]
     for arm in ("teacher", "plain", "distilled"):
         assert {"bleu", "bleu_beam", "chrf", "perplexity", "perplexity_of_teacher", "p_best"} <= set(
             record.arm(arm).runs[0].quality
@@ -67,7 +68,7 @@ def test_translations_are_kept_with_their_sources(teacher, data, tmp_path):
     distill("seq-kd", teacher, data, tmp_path / "run", "--no-baseline")
     lines = [
         json.loads(line)
-        for path in (tmp_path / "run" / "teacher-answers" / "translations").rglob("*.jsonl")
+        for path in (tmp_path / "run" / "teacher-cache" / "translations").rglob("*.jsonl")
         for line in path.read_text(encoding="utf-8").splitlines()
     ]
     record = Record.load(tmp_path / "run")
@@ -113,7 +114,7 @@ def test_a_program_that_only_translates_can_teach(data, tmp_path):
 def test_what_a_black_box_cannot_teach_is_refused(data, tmp_path):
     said = limbeck("distill", *data, "--translate.command", "cat", "--recipe", "word-kd", "--out", tmp_path / "run")
     assert said.code == 2
-    assert "only its translations are known" in said.err
+    assert "a command or an endpoint gives only translations" in said.err
     assert "seq-kd" in said.err
 
 

@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from limbeck.core.record import Record
-from limbeck.teachers import black_box
+from limbeck.engines import endpoint
 from running import files, limbeck
 from tongues import write_pairs
 from untaught import BRIEF, NEW, append, ends_well, of_files, program, told, train_sources
@@ -53,7 +53,7 @@ def test_a_command_that_answers_badly(data, tmp_path, body, words):
 
 def test_a_command_that_crashes_midway_goes_on_where_it_was(data, tmp_path):
     data = write_pairs(data.parent, 420)
-    out, asked, mended = tmp_path / "run", tmp_path / "predicted", tmp_path / "mended"
+    out, asked, mended = tmp_path / "run", tmp_path / "asked", tmp_path / "mended"
     command = program(
         tmp_path,
         "import os\n"
@@ -97,7 +97,7 @@ def test_sources_alone_give_a_vocabulary_of_both_languages(data, tmp_path):
 
 def test_the_columns_of_a_comparison_may_have_shapes_of_their_own(data, tmp_path):
     file, out = tmp_path / "compare.toml", tmp_path / "run"
-    file.write_text('recipes = "seq-kd"\n[columns.wide]\nrecipe = "seq-kd"\n[columns.wide.new]\nhidden = 32\n')
+    file.write_text('recipes = "seq-kd"\n[columns.wide]\nrecipe = "seq-kd"\n[columns.wide.seq2seq]\nhidden = 32\n')
     command = program(tmp_path, "print(*map(translate, sources), sep='\\n')")
     brief = [word for word in BRIEF if word != "--no-baseline"]
     said = limbeck("compare", file, *of_files(data), "--translate.command", command, *NEW, *brief, "--out", out)
@@ -117,7 +117,7 @@ def test_rows_without_a_target_are_used_and_told_of_truly(data, tmp_path):
     command = program(tmp_path, "print(*map(translate, sources), sep='\\n')")
     record = ends_well(*of_files(data)[2:], "--translate.command", command, *NEW, "--out", tmp_path / "run")
     rows = record.data.splits["train"].rows
-    assert any(f"{rows} of {rows} are learnt from" in note for note in record.notes)
+    assert any(f"{rows} of the teacher's {rows} best translations are learnt from" in note for note in record.notes)
     assert not any("no label" in note or "no target" in note for note in record.notes)
 
 
@@ -132,7 +132,7 @@ class Moody(BaseHTTPRequestHandler):
 
 
 def test_an_endpoint_that_is_down_or_hangs_up(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(black_box.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(endpoint.time, "sleep", lambda seconds: None)
     server = HTTPServer(("127.0.0.1", 0), Moody)
     address = f"http://127.0.0.1:{server.server_port}/translate"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -158,7 +158,7 @@ def test_a_separator_inside_a_line_reaches_a_program_as_one_line(data, tmp_path)
     ends_well(*of_files(data)[2:], "--translate.command", command, *NEW, "--out", out)
     kept = [
         json.loads(line)["written"][0][0]
-        for path in (out / "teacher-answers" / "translations").rglob("*.jsonl")
+        for path in (out / "teacher-cache" / "translations").rglob("*.jsonl")
         for line in path.read_text(encoding="utf-8").splitlines()
     ]
     assert len(kept) == len({*train_sources(data)})
@@ -167,7 +167,7 @@ def test_a_separator_inside_a_line_reaches_a_program_as_one_line(data, tmp_path)
 
 def test_a_prefix_is_read_by_the_model_and_not_taken_for_text(data, tmp_path):
     prefix = "translate English to German: "
-    asked = tmp_path / "predicted"
+    asked = tmp_path / "asked"
     command = program(
         tmp_path,
         f"with open({str(asked)!r}, 'a') as log: log.writelines(source + '\\n' for source in sources)\n"

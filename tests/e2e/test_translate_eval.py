@@ -5,7 +5,8 @@ import shutil
 import pytest
 
 from limbeck.core.record import Record
-from limbeck.teachers import ct2
+from limbeck.engines import ctranslate2 as engine
+from limbeck.exporters.ctranslate2 import convert
 from running import limbeck
 from tongues import sentences, translate, write_pairs
 from untaught import make_teacher, of_files, told
@@ -21,7 +22,7 @@ def translator(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def converted(translator):
-    return ct2.convert(translator, translator.with_name("ct2"))
+    return convert(translator, translator.with_name("ct2"))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_the_metric_that_was_asked_for_leads(engine, data, tmp_path, request):
 
 
 def test_batches_of_ctranslate2_are_as_large_as_asked_for(converted, data, monkeypatch):
-    budgets, cut = [], ct2.batches_by_length
-    monkeypatch.setattr(ct2, "batches_by_length", lambda lengths, most: budgets.append(most) or cut(lengths, most))
+    budgets, cut = [], engine.batches_by_length
+    monkeypatch.setattr(engine, "batches_by_length", lambda lengths, most: budgets.append(most) or cut(lengths, most))
     assert limbeck("eval", converted, *of_files(data), "--translate.batch-tokens", 77).code == 0
     assert set(budgets) == {77}

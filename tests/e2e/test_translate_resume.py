@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ from running import files, limbeck, start, stop
 from tongues import write_pairs
 
 # One thread everywhere: sums in another order would differ in the last bit.
-SHAPE = ("--new.hidden", 32, "--new.heads", 2, "--new.encoder-layers", 1, "--new.decoder-layers", 1)
-TINY = (*SHAPE, "--new.vocabulary", 90, "--new.positions", 32)
+SHAPE = ("--seq2seq.hidden", 32, "--seq2seq.heads", 2, "--seq2seq.encoder-layers", 1, "--seq2seq.decoder-layers", 1)
+TINY = (*SHAPE, "--seq2seq.vocabulary", 90, "--seq2seq.positions", 32)
 LEARN = ("--batch-size", 16, "--learning-rate", "5e-3", "--train.threads", 1, "--train.evals-per-epoch", 2)
 BRIEF = (*LEARN, "--epochs", 2, "--measure.no-speed", "--measure.bootstrap", 200)
 RECIPE = "seq-kd+seq-inter"
@@ -65,12 +66,17 @@ def weights(folder: Path) -> bytes:
 
 def shards(folder: Path) -> dict[str, int]:
     """What was translated, and when it was written down."""
-    found = (folder / "teacher-answers" / "translations").glob("written-*.jsonl")
+    found = (folder / "teacher-cache" / "translations").glob("shard-*.jsonl")
     return {path.name: path.stat().st_mtime_ns for path in found}
 
 
-def checkpoint(folder: Path, phase: str = ""):
-    return lambda: any(folder.glob(f"checkpoints{phase}/checkpoint-*/complete"))
+def checksums(names: Iterable[str]) -> list[str]:
+    """Of what the shards hold; their names also tell when they were written."""
+    return sorted(name.rsplit("-", 1)[1] for name in names)
+
+
+def checkpoint(folder: Path, step: str = "01"):
+    return lambda: any(folder.glob(f"checkpoints-{step}/checkpoint-*/complete"))
 
 
 def assert_same(folder: Path, unbroken: Path) -> None:
@@ -85,17 +91,18 @@ def assert_same(folder: Path, unbroken: Path) -> None:
         ]
     assert ours.samples == theirs.samples
     assert ours.notes == theirs.notes
-    assert not [name for name in files(folder) if re.search(r"checkpoint|\.part|\.lock|damaged|/stage-", name)]
+    assert not [name for name in files(folder) if re.search(r"checkpoint|\.part|\.lock|damaged|/step-", name)]
 
 
 def test_a_student_killed_in_both_stages_ends_like_an_unbroken_one(job, unbroken, source, tmp_path):
     out = tmp_path / "run"
     cell = out / "arms" / "distilled-seed0"
 
-    stop(start(*job, "--out", out), checkpoint(cell, "-main"), signal.SIGKILL)
-    assert not (cell / "stage-main" / "done.json").exists()
+    stop(start(*job, "--out", out), checkpoint(cell, "00"), signal.SIGKILL)
+    assert not (cell / "step-00-main" / "done.json").exists()
     asked = shards(out)
-    assert asked.keys() == shards(unbroken).keys()
+    assert asked
+    assert checksums(asked) == checksums(shards(unbroken))
 
     texts = source.read_bytes()
     source.write_bytes(b"the dog sleeps" + texts[texts.index(b"\n") :])
@@ -108,7 +115,7 @@ def test_a_student_killed_in_both_stages_ends_like_an_unbroken_one(job, unbroken
     assert "→ put the files back as they were" in said.err
 
     stop(start("distill", "--resume", "--out", out), checkpoint(cell), signal.SIGKILL)
-    assert (cell / "stage-main" / "done.json").exists()
+    assert (cell / "step-00-main" / "done.json").exists()
     assert not (cell / "result.json").exists()
 
     done("distill", "--resume", "--out", out)
@@ -118,7 +125,7 @@ def test_a_student_killed_in_both_stages_ends_like_an_unbroken_one(job, unbroken
 
 def program(folder: Path) -> tuple[str, Path, Path]:
     """A command that notes what it is asked, and in its second portion waits to be orphaned until `free` exists."""
-    path, asked, free = folder / "translate.py", folder / "predicted", folder / "free"
+    path, asked, free = folder / "translate.py", folder / "asked", folder / "free"
     path.write_text(
         f"import os, sys, time; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
         "from tongues import translate\n"
@@ -168,13 +175,13 @@ def test_a_comparison_goes_on_cell_by_cell(knobs, unbroken, tmp_path):
     columns = tmp_path / "columns.toml"
     columns.write_text(f'[columns."{RECIPE}".stages.interpolate]\nepochs = 2.0\n')
     job = ("compare", columns, "--recipes", f"finetune,{RECIPE}", *knobs, "--out", out)
-    stop(start(*job), checkpoint(tuned, "-main"), signal.SIGKILL)
+    stop(start(*job), checkpoint(tuned, "00"), signal.SIGKILL)
     finished, asked = (plain / "result.json").stat().st_mtime_ns, shards(out)
     assert not (tuned / "result.json").exists()
-    (plain / "checkpoints" / "checkpoint-1").mkdir(parents=True)  # as if it had been killed right after its result
+    (plain / "checkpoints-00" / "checkpoint-1").mkdir(parents=True)  # as if it had been killed right after its result
     done(*job, "--resume")
     assert not [name for name in files(out) if "checkpoint" in name]
-    assert not (plain / "checkpoints").exists()
+    assert not (plain / "checkpoints-00").exists()
     assert (plain / "result.json").stat().st_mtime_ns == finished, "a finished student is not trained again"
     assert shards(out) == asked
     assert weights(tuned / "model") == weights(unbroken / "student")

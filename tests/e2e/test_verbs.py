@@ -5,8 +5,10 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from limbeck.core.record import Record
-from limbeck.recipes.evaluate import kind_timed
-from limbeck.recipes.run import TrainRun, read_run
+from limbeck.jobs.bench import kind_timed
+from limbeck.jobs.bench_settings import BenchRun
+from limbeck.jobs.runfile import read_run
+from limbeck.jobs.settings import TrainRun
 from running import QUICK, files, limbeck
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
 from tiny_places import make_tagger
@@ -125,7 +127,7 @@ def test_eval_takes_the_names_of_a_teacher_without_any_from_a_person(taught, var
     unnamed = variant(("LABEL_0", "LABEL_1"), order=(1, 0))
     said = limbeck("eval", taught, "--teacher", unnamed, "--data", held_out)
     assert said.code == 2
-    assert "the model answers with negative, positive (classify); the teacher with LABEL_0, LABEL_1 (cl" in said.err
+    assert "the model's labels are negative, positive (classify); the teacher's LABEL_0, LABEL_1 (cl" in said.err
     assert "in the teacher's order with --data.classes" in said.err
     record = beside(taught, unnamed, held_out, tmp_path / "a", "--data.classes", "positive,negative")
     assert record.arm("student").runs[0].fidelity.agreement == 1.0
@@ -146,7 +148,7 @@ def test_eval_takes_the_names_of_a_teacher_without_any_from_a_person(taught, var
 def test_eval_beside_a_teacher_of_other_labels_is_refused(taught, variant, held_out, names, config, told):
     said = limbeck("eval", taught, "--teacher", variant(names, **config), "--data", held_out)
     assert said.code == 2
-    assert f"the model answers with negative, positive (classify); the teacher with {told}" in said.err
+    assert f"the model's labels are negative, positive (classify); the teacher's {told}" in said.err
     assert "→ compare models of the same labels" in said.err
 
 
@@ -155,7 +157,7 @@ def test_eval_beside_a_teacher_of_another_number_of_labels_is_refused(taught, he
     make_tokenizer().save_pretrained(tmp_path / "three")
     said = limbeck("eval", taught, "--teacher", tmp_path / "three", "--data", held_out)
     assert said.code == 2
-    assert "the teacher with negative, neutral, positive (classify)" in said.err
+    assert "the teacher's negative, neutral, positive (classify)" in said.err
 
 
 def test_eval_writes_nothing_unasked(taught, held_out, tmp_path, monkeypatch):
@@ -195,12 +197,16 @@ def tagger(tmp_path_factory):
     return folder
 
 
-def test_bench_looks_at_what_the_models_are(tagger, taught):
-    assert kind_timed([str(tagger)], "auto") == "tag"
-    assert kind_timed([str(tagger), str(tagger)], "auto") == "tag"
-    assert kind_timed([str(tagger), str(taught)], "auto") == "classify"
-    assert kind_timed([str(taught)], "auto") == kind_timed([str(tagger)], "mask-fill") == "classify"
-    assert kind_timed([str(taught)], "answer") == "answer"
+def test_bench_looks_at_what_the_models_are(tagger, taught, masked):
+    def kind(*models, task="auto"):
+        return kind_timed([str(model) for model in models], BenchRun(data={"task": task}))
+
+    assert kind(tagger) == "tag"
+    assert kind(tagger, tagger) == "tag"
+    assert kind(tagger, taught) == "classify"
+    assert kind(taught) == "classify"
+    assert kind(masked) == kind(tagger, task="mask-fill") == "mask-fill"
+    assert kind(taught, task="answer") == "answer"
 
 
 def test_bench_times_a_tagger_on_any_text(tagger, reviews):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from limbeck.core.record import Record
-from limbeck.teachers.store import open_store
+from limbeck.teachers.topk import TopKCache
 from running import BLOCKS, WORDS, files, finish, limbeck, start, stop
 from tiny import make_tokenizer
 from tiny_language import make_masked, save
@@ -27,8 +27,8 @@ def beginner(tmp_path_factory):
 
 def contents(folder):
     """uid → what is kept of it."""
-    store = open_store(folder)
-    uids = store._index.uids
+    store = TopKCache.open(folder)
+    uids = store.uids
     top, counts = store.get(uids)
     ends = np.cumsum(counts)
     return {
@@ -48,13 +48,13 @@ def assert_alike(one, other):
 
 def test_a_cache_is_announced_made_and_shown(kept, masked, corpus):
     out, said = kept
-    store = open_store(out)
+    store = TopKCache.open(out)
     announced = re.search(
-        r"([\d,]+) tokens to ask about: about .* and ([\d.]+) MB \((\d+) bytes per token; .* free\)", said.err
+        r"([\d,]+) tokens to cache: about .* and ([\d.]+) MB \((\d+) bytes per token; .* free\)", said.err
     )
     assert int(announced[1].replace(",", "")) == store.tokens, "the estimate is honest"
     assert int(announced[3]) == pytest.approx(store.bytes_on_disk / store.tokens, rel=0.5)
-    assert said.err.index("tokens to ask about") < said.err.index("100%")
+    assert said.err.index("tokens to cache") < said.err.index("100%")
     shown = limbeck("cache", "--info", out)
     assert shown.code == 0
     assert shown.out.strip() in said.out
@@ -72,7 +72,7 @@ def test_a_complete_cache_asks_nothing(kept, ask):
     before = {path.name: path.read_bytes() for path in out.glob("shard-*")}
     said = limbeck(*ask, "--out", out, "--mask.rounds", 2)
     assert said.code == 0, said.err
-    assert "to ask about" not in said.err
+    assert "to cache" not in said.err
     assert {path.name: path.read_bytes() for path in out.glob("shard-*")} == before
 
 
@@ -80,13 +80,13 @@ def test_more_masks_are_added_to_what_is_there(kept, ask, tmp_path):
     out = tmp_path / "cache"
     first = limbeck(*ask, "--out", out)
     assert first.code == 0, first.err
-    half = open_store(out)
+    half = TopKCache.open(out)
     tokens, blocks = half.tokens, len(half)
     more = limbeck(*ask, "--out", out, "--mask.rounds", 2)
     assert more.code == 0, more.err
-    assert len(open_store(out)) == 2 * blocks
-    announced = int(re.search(r"([\d,]+) tokens to ask about", more.err)[1].replace(",", ""))
-    assert announced == open_store(out).tokens - tokens
+    assert len(TopKCache.open(out)) == 2 * blocks
+    announced = int(re.search(r"([\d,]+) tokens to cache", more.err)[1].replace(",", ""))
+    assert announced == TopKCache.open(out).tokens - tokens
     assert_alike(contents(out), contents(kept[0]))
 
 
@@ -96,19 +96,19 @@ def test_stopped_and_killed_and_run_again_it_is_complete(ask, tmp_path):
     assert limbeck(*ask, "--out", whole, *rounds).code == 0
     child = start(*ask, "--out", out, *rounds, "--batch-size", 1)
     stop(child, lambda: len(list(out.glob("shard-*"))) > 9, signal.SIGKILL)
-    some = len(open_store(out))
-    assert 0 < some < len(open_store(whole))
+    some = len(TopKCache.open(out))
+    assert 0 < some < len(TopKCache.open(whole))
     before = set(out.glob("shard-*"))
     child = start(*ask, "--out", out, *rounds, "--batch-size", 1)
     said = stop(child, lambda: len(set(out.glob("shard-*")) - before) > 5, signal.SIGINT)
     assert said.code == 130
     assert said.err.splitlines()[-1].startswith("limbeck: stopped; run the same command again")
     assert "Traceback" not in said.err
-    assert len(open_store(out)) > some
+    assert len(TopKCache.open(out)) > some
     said = limbeck(*ask, "--out", out, *rounds)
     assert said.code == 0, said.err
-    left = int(re.search(r"([\d,]+) tokens to ask about", said.err)[1].replace(",", ""))
-    assert 0 < left < open_store(whole).tokens
+    left = int(re.search(r"([\d,]+) tokens to cache", said.err)[1].replace(",", ""))
+    assert 0 < left < TopKCache.open(whole).tokens
     assert_alike(contents(out), contents(whole))
 
 
@@ -146,13 +146,13 @@ def test_draws(ask, masked, corpus, beginner, tmp_path):
     custom = ("--recipe", "custom", "--objective.sampled.weight", 1)
     said = limbeck(*given, *custom, "--objective.sampled.temperature", 2, "--out", tmp_path / "run")
     assert said.code == 0, said.err
-    assert any("20 draws of each" in note for note in Record.load(tmp_path / "run").notes)
+    assert any("20 samples of each" in note for note in Record.load(tmp_path / "run").notes)
     said = limbeck(*given, *custom, "--out", tmp_path / "other")
     assert said.code == 2
     assert "'sampled' works at temperature 1" in said.err
     said = limbeck(*given, "--out", tmp_path / "other")
     assert said.code == 2
-    assert "keeps draws, but the objective wants top" in said.err
+    assert "holds samples, but the objective wants top" in said.err
 
 
 @pytest.mark.parametrize(
@@ -161,13 +161,13 @@ def test_draws(ask, masked, corpus, beginner, tmp_path):
         (("--mask.seed", 1), "made with another mask", "limbeck cache"),
         (("--mask.kind", "whole-word"), "made with another mask", "limbeck cache"),
         (("--mask.ask", "all"), "made with another mask", "limbeck cache"),
-        (("--mask.rounds", 3), "has no answer for", "--teacher"),
+        (("--mask.rounds", 3), "has no output for", "--teacher"),
         (("--blocks.length", 24), "blocks of another length", "--info"),
         (("--data.dev-share", 0.3), "made from other text", "--info"),
         (("--objective.truncated.k", 9), "asks for the 9 most probable words, but the cache holds 8", "--top 9"),
         (("--objective.truncated.temperature", 2), "the cache keeps it for 1", "temperature"),
-        (("--recipe", "distilbert"), "of which a cache keeps only the top", "leave out --cache"),
-        (("--recipe", "word-kd"), "of which a cache keeps only the top", "--recipe truncated"),
+        (("--recipe", "distilbert"), "of which a cache holds only the top", "leave out --cache"),
+        (("--recipe", "word-kd"), "of which a cache holds only the top", "--recipe truncated"),
         (("--task", "generate"), "", ""),
     ],
     ids=lambda value: "".join(map(str, value)) if isinstance(value, tuple) else "",
@@ -193,7 +193,7 @@ def test_a_cache_of_another_teacher_is_refused(kept, ask, corpus, tmp_path):
     assert "was made with another teacher" in said.err
     said = limbeck("cache", *given, *BLOCKS, "--top", 8, "--out", kept[0], "--mask.rounds", 2)
     assert said.code == 2
-    assert "were made with another teacher" in said.err
+    assert "made with another teacher" in said.err
     for change, what in ((("--top", 5), "k (8, not 5)"), (("--temperature", 3), "temperature (1.0, not 3.0)")):
         said = limbeck(*ask, "--out", kept[0], "--mask.rounds", 2, *change)
         assert said.code == 2
@@ -205,14 +205,14 @@ def test_a_folder_that_is_no_cache(verb, beginner, corpus, tmp_path):
     given = ("--task", "mask-fill", "--student-from", beginner, "--data", corpus, "--out", tmp_path / "x", *WORDS)
     said = limbeck("cache", "--info", tmp_path) if verb == "info" else limbeck("distill", *given, "--cache", tmp_path)
     assert said.code == 2
-    assert "is not a store" in said.err
+    assert "is not a teacher cache" in said.err
     assert "limbeck cache" in said.err
 
 
 def test_what_a_cache_cannot_be_made_of(bare, corpus, teacher_folder, reviews, tmp_path):
     for teacher, more, says in (
         (bare, (), "has no"),
-        (teacher_folder, ("--task", "classify"), "about texts with labels"),
+        (teacher_folder, ("--task", "classify"), "is not a language model's"),
         (tmp_path / "nowhere", (), "nowhere"),
     ):
         said = limbeck("cache", "--teacher", teacher, "--data", corpus, "--out", tmp_path / "x", *more)
@@ -229,8 +229,8 @@ def test_a_run_killed_while_training_ends_like_an_unbroken_one(masked, corpus, t
     whole, out = tmp_path / "whole", tmp_path / "run"
     assert limbeck(*job, "--out", whole).code == 0
     child = start(*job, "--out", out)
-    places = out / "arms" / "distilled-seed0" / "checkpoints"
-    stop(child, lambda: any(places.glob("checkpoint-*/complete")), signal.SIGKILL)
+    places = out / "arms" / "distilled-seed0"
+    stop(child, lambda: any(places.glob("checkpoints-*/checkpoint-*/complete")), signal.SIGKILL)
     assert not (out / "record.json").exists()
     said = limbeck(*job, "--out", out)
     assert said.code == 2

@@ -8,7 +8,7 @@ import limbeck
 from limbeck import CacheRun, LanguageModeling, Model, Run, Shrink, Truncated, WordKD
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.record import Record
-from limbeck.teachers.store import open_store
+from limbeck.teachers.topk import TopKCache
 from running import limbeck as command
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import byte_level, make_causal, make_masked, make_text
@@ -53,7 +53,7 @@ def test_a_model_and_texts_in_hand(network, tmp_path, capfd):
     assert result.record.task.vocab_size == len(VOCABULARY)
     assert result.record.knobs["data"]["task"] == "mask-fill"
     assert [arm.name for arm in result.record.arms] == ["teacher", "plain", "distilled"]
-    assert len(open_store(tmp_path / "run" / "teacher-answers")) > 50
+    assert len(TopKCache.open(tmp_path / "run" / "teacher-cache")) > 50
     assert (tmp_path / "run" / "teacher" / "model.safetensors").exists()
     said = result.student(**result.tokenizer("the [MASK] is good", return_tensors="pt")).logits
     assert said.shape[-1] == len(VOCABULARY)
@@ -83,8 +83,8 @@ def test_a_cache_from_python_serves_a_run_without_its_teacher(network, tmp_path)
         data=make_text(40),
         teacher=Model(network, make_tokenizer()),
     )
-    assert found.about.k == 8
-    assert found.tokens == open_store(tmp_path / "cache").tokens > 0
+    assert found.manifest.k == 8
+    assert found.tokens == TopKCache.open(tmp_path / "cache").tokens > 0
     result = limbeck.distill(
         data=make_text(40),
         student=Model(make_masked(layers=1), make_tokenizer()),
@@ -106,8 +106,8 @@ def test_the_kind_of_a_model_in_hand_is_seen(tmp_path):
         data=make_text(10),
         teacher=Model(make_causal(tokenizer), tokenizer),
     )
-    assert found.about.notes["task"] == "generate"
-    assert found.about.vocabulary == len(tokenizer)
+    assert found.manifest.notes["task"] == "generate"
+    assert found.manifest.vocabulary == len(tokenizer)
 
 
 def test_a_run_as_an_object_for_causal_models():

@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from limbeck.core.record import Record
-from limbeck.students.open import open_language_model
+from limbeck.students.load import load
 from running import BLOCKS, QUICK, WORDS, limbeck
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import byte_level, make_causal, make_masked, make_text, save
@@ -86,8 +86,8 @@ def test_a_live_teacher(live):
         assert 0 <= run.fidelity.agreement <= 1
     assert record.comparisons[0].metric == "perplexity"
     assert "test blocks" in record.comparisons[0].sentence
-    assert not (out / "teacher-answers").exists()
-    student, tokenizer = open_language_model(out / "student", "mask-fill")
+    assert not (out / "teacher-cache").exists()
+    student, tokenizer = load(out / "student", "mask-fill")
     assert student.config.num_hidden_layers == 2
     assert tokenizer.get_vocab() == make_tokenizer().get_vocab()
     assert "perplexity" in (out / "student" / "README.md").read_text()
@@ -102,7 +102,7 @@ def test_asked_once_it_ends_as_asked_at_every_step(live, masked, corpus, tmp_pat
     assert record.arm("plain").runs[0].quality == other.arm("plain").runs[0].quality
     a, b = (one.arm("distilled").runs[0].quality["perplexity"] for one in (record, other))
     assert a == pytest.approx(b, rel=5e-3)
-    assert any("8 most probable words" in note for note in record.notes)
+    assert any("8 most probable tokens" in note for note in record.notes)
 
 
 def test_the_teacher_is_gone(kept, masked, corpus, tmp_path):
@@ -113,7 +113,7 @@ def test_the_teacher_is_gone(kept, masked, corpus, tmp_path):
     gone, _said = distill(tmp_path / "gone", *given)
     there, _ = distill(tmp_path / "there", *given, "--teacher", masked)
     assert [arm.name for arm in gone.arms] == ["plain", "distilled"]
-    assert any("The teacher was not there" in note for note in gone.notes)
+    assert any("Only cached teacher outputs were available" in note for note in gone.notes)
     assert gone.arm("distilled").runs[0].quality == there.arm("distilled").runs[0].quality
     assert gone.knobs["mask"]["rounds"] == 2
     assert {path.name: path.read_bytes() for path in kept[0].glob("shard-*")} == before, "nothing was asked"
@@ -135,7 +135,7 @@ def test_the_distilbert_recipe(distilled):
     assert record.knobs["objective"]["word-kd"] == {"weight": 5.0, "temperature": 2.0, "reverse": 0.0, "skew": 0.0}
     terms = next(point.terms for point in record.arm("distilled").runs[0].curve if point.terms)
     assert terms.keys() == {"language", "word", "cosine"}
-    assert any("asked at every step" in note for note in record.notes)
+    assert any("runs at every step" in note for note in record.notes)
     assert any("Sanh" in citation.text for citation in record.citations)
 
 
@@ -165,7 +165,7 @@ def test_causal_models_with_padding_as_the_end_of_text(causal, corpus, tmp_path)
     """The end of a text is learnt though it is the padding too; three rows of padding in the vocabulary are cut."""
     record, _ = distill(tmp_path / "run", "--teacher", causal, "--data", corpus, task="generate")
     assert record.task.vocab_size == len(byte_level())
-    student, tokenizer = open_language_model(tmp_path / "run" / "student", "generate")
+    student, tokenizer = load(tmp_path / "run" / "student", "generate")
     assert student.config.n_layer == 1
     assert student.get_output_embeddings().weight.shape[0] == len(tokenizer) + 3
     assert record.arm("distilled").runs[0].fidelity.divergence > 0
@@ -209,7 +209,7 @@ def test_vocabularies_that_differ_by_padding_train_together(causal, corpus, tmp_
     given = ("--teacher", causal, "--student-from", start, "--data", corpus, "--no-baseline")
     for name, more in (("kept", ()), ("live", ("--recipe", "word-kd"))):
         record, said = distill(tmp_path / name, *given, *more, task="generate")
-        note = f"the teacher has {words + 3} words and the student {words + 13}"
+        note = f"the teacher has {words + 3} output rows and the student {words + 13}"
         assert any(note in line for line in record.notes)
         assert note in said.err
         assert record.task.vocab_size == words
@@ -226,7 +226,7 @@ def test_a_student_with_added_tokens_is_asked_about_shared_ones(masked, corpus, 
     data.write_text(corpus.read_text().replace(" film ", " <new> "))
     record, _ = distill(tmp_path / "run", "--teacher", masked, "--student-from", start, "--data", data, "--no-baseline")
     assert record.task.vocab_size == len(VOCABULARY)
-    _, saved = open_language_model(tmp_path / "run" / "student", "mask-fill")
+    _, saved = load(tmp_path / "run" / "student", "mask-fill")
     assert "<new>" in saved.get_vocab()
 
 
@@ -264,7 +264,7 @@ def test_a_model_with_fewer_words_than_its_tokenizer_is_refused(verb, task, corp
     said = limbeck(verb, "--task", task, name, place, "--data", corpus, "--out", tmp_path / "x", *more)
     assert said.code == 2
     assert f"has {len(VOCABULARY)} tokens, but the" in said.err
-    assert "knows only 30" in said.err
+    assert "has embeddings for only 30" in said.err
 
 
 def test_pairs_need_a_model_that_knows_them(masked, corpus, tmp_path):
@@ -275,7 +275,7 @@ def test_pairs_need_a_model_that_knows_them(masked, corpus, tmp_path):
     place = save(roberta, make_tokenizer(), tmp_path / "roberta")
     given = ("--task", "mask-fill", "--data", corpus, "--blocks.pairs", "--out", tmp_path / "x", *WORDS)
     said = limbeck("train", "--model", place, *given)
-    assert (said.code, "knows no sentence pairs" in said.err) == (2, True), said.err
+    assert (said.code, "has no next-sentence head" in said.err) == (2, True), said.err
     said = limbeck("distill", "--teacher", masked, *given)  # its head for pairs was never trained
     assert said.code == 2, said.err
     both = save(make_masked(pairs=True), make_tokenizer(), tmp_path / "both")

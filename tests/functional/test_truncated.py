@@ -5,7 +5,8 @@ import torch
 
 from limbeck.core.errors import MismatchError
 from limbeck.core.topk import Top
-from limbeck.functional import draw, drawn_cross_entropy, kl, top_of, truncated_loss
+from limbeck.functional.divergence import kl
+from limbeck.functional.truncated import draw, drawn_cross_entropy, top_of, truncated_loss
 
 V = torch.tensor([[3.0, 2, 1, 0, -1]], dtype=torch.float64)
 Z = torch.tensor([[2.0, 2.5, 0, 0.5, -1]], dtype=torch.float64)

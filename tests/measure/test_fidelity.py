@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy import special, stats
 
 from limbeck.core.errors import DataError, MismatchError
+from limbeck.core.record import Fidelity
 from limbeck.core.task import TaskInfo
-from limbeck.measure.fidelity import disagreements, fidelity
+from limbeck.measure.fidelity import FidelityMeter, fidelity, sequence_fidelity
 from limbeck.measure.quality import quality
+from limbeck.measure.written import BEST, TAUGHT
 
 THREE = TaskInfo(kind="classify", labels=("a", "b", "c"))
 MANY = TaskInfo(kind="multilabel", labels=("x", "y", "z"))
@@ -94,49 +97,44 @@ def test_rows_that_do_not_pair_are_refused() -> None:
         fidelity(THREE, student[:0], teacher[:0], labels[:0], has_label[:0])
 
 
-def part_ways() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two classes, 100 rows: on 90 the teacher alone is right and both are sure; on 5 the student alone; on 5 both."""
-    labels = np.zeros(100, dtype=int)
-    student, teacher = np.tile([-4.0, 4.0, -9.0], (100, 1)), np.tile([4.0, -4.0, -9.0], (100, 1))
-    student[90:, :2] = [1.0, -1.0]
-    teacher[90:95, :2] = [-0.5, 0.5]
-    return student, teacher, labels
+def test_logits_in_batches_are_counted_as_rows() -> None:
+    student, teacher = (
+        torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]]),
+        torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]),
+    )
+    labels, has_label = torch.tensor([0, 0, 0]), torch.tensor([True, True, False])
+    meter = FidelityMeter()
+    for part in (slice(0, 1), slice(1, 3)):
+        meter.add(student[part], teacher[part], labels[part], has_label[part])
+    found = meter.fidelity
+    assert found is not None
+    assert found.agreement == 1 / 3
+    kl = special.rel_entr(special.softmax(teacher.numpy(), axis=1), special.softmax(student.numpy(), axis=1)).sum(1)
+    assert found.divergence == pytest.approx(kl.mean(), rel=1e-6)
+    assert (found.teacher_right_rows, found.accuracy_teacher_right) == (2, 0.5)
+    assert (found.teacher_wrong_rows, found.accuracy_teacher_wrong) == (0, None)
 
 
-def test_disagreements_show_both_sides_and_the_surest_first() -> None:
-    student, teacher, labels = part_ways()
-    texts = [f"text {i}" for i in range(100)]
-    found = disagreements(THREE, texts, [], student, teacher, labels, np.ones(100, dtype=bool), most=20)
-    assert len(found) == 20
-    alone = [row for row in found if row.student == "a"]
-    assert sorted(row.text for row in alone) == [f"text {i}" for i in range(90, 95)]
-    assert {row.teacher for row in alone} == {"b"}
-    sure = [row.student_confidence * row.teacher_confidence for row in found]
-    assert sure == sorted(sure, reverse=True)
-    assert found[0].teacher_confidence == pytest.approx(special.softmax([4, -4, -9]).max())
-    assert {row.label for row in found} == {"a"}
+def test_no_teacher_is_no_fidelity() -> None:
+    meter = FidelityMeter()
+    meter.add(torch.zeros(2, 2), torch.empty(0), torch.zeros(2).long(), torch.ones(2).bool())
+    assert meter.fidelity is None
 
 
-def test_disagreements_without_labels_or_with_pairs() -> None:
-    student, teacher, labels = part_ways()
-    texts, pairs = ["t"] * 100, [f"pair {i}" for i in range(100)]
-    found = disagreements(THREE, texts, pairs, student, teacher, labels, np.zeros(100, dtype=bool), most=1000)
-    assert len(found) == 95
-    assert {row.label for row in found} == {""}
-    assert found[0].pair == "pair 0"
+def statistics(*taught: tuple[float, float]) -> np.ndarray:
+    """sentence_statistics of which only (nats, tokens) on the teacher's translations matter."""
+    sums = np.zeros((len(taught), BEST + 1))
+    sums[:, TAUGHT] = taught
+    return sums
 
 
-def test_disagreements_of_several_labels_name_the_whole_answer() -> None:
-    student, teacher = np.array([[2.0, -2.0, -2.0], [1.0, 1.0, 1.0]]), np.array([[-2.0] * 3, [1.0] * 3])
-    (row,) = disagreements(MANY, ["t", "u"], [], student, teacher, np.array([[1, 0, 1], [0, 0, 0]]), np.ones(2, bool))
-    assert (row.text, row.student, row.teacher, row.label) == ("t", "x", "(none)", "x, z")
-    assert row.student_confidence == pytest.approx(special.expit(2.0) ** 3)
-
-
-def test_disagreements_of_numbers_are_the_widest_gaps() -> None:
-    student, teacher = np.array([1.0, 2.0, 3.0]), np.array([1.5, 2.0, 5.0])
-    found = disagreements(NUMBER, ["s", "t", "u"], [], student, teacher, np.array([1.0, 2.0, 4.0]), np.ones(3, bool))
-    assert [(row.text, row.student, row.teacher, row.label) for row in found] == [
-        ("u", "3", "5", "4"),
-        ("s", "1", "1.5", "1"),
-    ]
+def test_translations_are_compared_by_text_and_by_nats() -> None:
+    student, teacher = statistics((6.0, 4), (3.0, 2)), statistics((2.0, 4), (1.0, 2))
+    found = sequence_fidelity(student, teacher, ["a", "b"], ["a", "c"])
+    assert found == Fidelity(agreement=0.5, divergence=1.0)  # (9 − 3) nats over 6 tokens
+    black_box = statistics((0, 0), (0, 0))
+    assert sequence_fidelity(student, black_box, ["a", "b"], ["a", "c"]) == Fidelity(agreement=0.5, divergence=None)
+    assert sequence_fidelity(student, teacher, [], ["a", "c"]) == Fidelity(agreement=None, divergence=1.0)
+    assert sequence_fidelity(student, black_box, ["a"], []) is None
+    with pytest.raises(MismatchError, match="1 translations and the teacher 2"):
+        sequence_fidelity(student, teacher, ["a"], ["a", "c"])

@@ -12,9 +12,9 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from limbeck.core.errors import DataError, MismatchError, ModelError
+from limbeck.core.metric import METRICS, metric_of, metrics_of
 from limbeck.core.task import ENDS, Kind, TaskInfo
-from limbeck.measure.by_task import metrics_of
-from limbeck.measure.metrics import BY_KIND, METRIC
+from limbeck.measure.by_task import FORMULAS
 from limbeck.measure.quality import per_row, quality
 
 TWO = TaskInfo(kind="classify", labels=("bad", "good"))
@@ -105,6 +105,16 @@ def test_calibration_error_by_hand() -> None:
     assert quality(TWO, logits, labels, everyone(4))[0]["ece"] == pytest.approx(by_hand)
 
 
+def test_calibration_error_has_fifteen_bins_closed_above() -> None:
+    # 11/15 is the end of the bin (10/15, 11/15], where 0.71 lies too; 0.76 is alone in (11/15, 12/15].
+    # Of ten bins all three would share (0.7, 0.8].
+    logits = np.array([[0.0, logit(0.71)], [0.0, np.log(11 / 4)], [0.0, logit(0.76)]])
+    labels = np.array([0, 1, 1])
+    by_hand = (abs(0.71 + (11 / 15 - 1)) + abs(0.76 - 1)) / 3
+    assert by_hand == pytest.approx(0.2277778, abs=1e-7)
+    assert quality(TWO, logits, labels, everyone(3))[0]["ece"] == pytest.approx(0.2277778, abs=1e-7)
+
+
 def test_calibration_error_of_several_labels_by_hand() -> None:
     logits = np.array([[logit(0.9), logit(0.1), logit(0.7)]])  # confidences 0.9, 0.9, 0.7
     labels = np.array([[1, 1, 1]])
@@ -163,8 +173,12 @@ def test_what_cannot_be_scored_is_refused() -> None:
 
 
 def test_every_metric_is_explained() -> None:
-    assert set(METRIC) == {name for kind in BY_KIND.values() for name in kind}
-    assert not any(METRIC[name].higher_is_better for name in ("ece", "nll", "mse", "mae", "hamming"))
+    assert set(METRICS) == set(FORMULAS) == set(get_args(Kind))
+    computed = {name for formulas in FORMULAS.values() for name in formulas}
+    assert computed == {metric.name for metrics in METRICS.values() for metric in metrics}
+    lower = {"classify": ("ece", "nll"), "multilabel": ("hamming",), "regress": ("mse", "mae")}
+    named = [(TaskInfo(kind=kind), name) for kind, names in lower.items() for name in names]
+    assert not any(metric_of(task, name).higher_is_better for task, name in named)
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))

@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
+from limbeck.core.metric import metrics_of
 from limbeck.core.record import Comparison
 from limbeck.core.task import TaskInfo
-from limbeck.measure.by_task import metrics_of
 from limbeck.measure.quality import quality
 from limbeck.measure.significance import compare
 

@@ -10,6 +10,7 @@ from transformers.utils import logging
 
 from limbeck.core.errors import ModelError
 from limbeck.measure.size import size_of, weight_bytes
+from tiny_reverser import make_marian
 
 Build = Callable[..., BertForSequenceClassification]
 
@@ -52,6 +53,19 @@ def test_tied_weights_count_once() -> None:
     assert found.parameters_without_embeddings == alone
     assert found.parameters == alone + (100 + 512 + 2) * 32
     assert found.bytes_on_disk < 4 * found.parameters + 10_000
+
+
+def test_a_translators_table_counts_once_though_three_read_from_it() -> None:
+    model = make_marian()
+    words, places, hidden, wide = 15, 64, 32, 64
+    assert (model.config.vocab_size, model.config.d_model, model.config.encoder_ffn_dim) == (words, hidden, wide)
+    attention = 4 * (hidden * hidden + hidden)
+    feed_forward = (hidden * wide + wide) + (wide * hidden + hidden)
+    norm = 2 * hidden
+    rest = (attention + feed_forward + 2 * norm) + (2 * attention + feed_forward + 3 * norm)
+    found = size_of(model)
+    assert found.parameters_without_embeddings == rest
+    assert found.parameters == rest + words * hidden + 2 * places * hidden  # each side has its places
 
 
 def test_shards_add_up_and_checkpoints_do_not(build: Build, tmp_path: Path) -> None:

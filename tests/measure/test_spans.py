@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from limbeck.measure.spans import answer_quality, best_spans, chosen, each_answer, exact, normalised, word_f1
+from limbeck.measure.spans import (
+    answer_quality,
+    best_spans,
+    chosen,
+    confidence,
+    each_answer,
+    exact,
+    normalised,
+    word_f1,
+)
 
 
 @pytest.mark.parametrize(
@@ -87,3 +96,15 @@ def test_the_best_window_wins_and_the_least_null_score_counts():
     spans = best_spans(start, end, asked, 30, nullable=True)
     assert chosen(spans, 0.0) == 0
     assert chosen(spans[1:], 0.0) == -1
+
+
+def test_the_probability_of_a_span_is_that_of_both_ends():
+    start, end = np.log([[0.2, 0.5, 0.3, 9.0]]), np.log([[0.2, 0.1, 0.7, 9.0]])
+    predicted = np.array([[1, 1, 1, 0]])
+    (span,) = best_spans(start, end, predicted, longest=4, nullable=True)
+    assert (span.start, span.end) == (1, 2)
+    assert span.probability == pytest.approx(0.5 * 0.7)
+    assert span.null_probability == pytest.approx(0.2 * 0.2)
+    assert confidence([span], threshold=0.0) == span.probability
+    assert confidence([span], threshold=-1e6) == span.null_probability
+    assert confidence([], threshold=0.0) == 0.0

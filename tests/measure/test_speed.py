@@ -3,17 +3,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from transformers import AutoTokenizer
 
 from limbeck.core.errors import DataError, KnobError, LimbeckError, ModelError
-from limbeck.core.record import Speed
+from limbeck.core.record import Record, Speed
 from limbeck.measure import speed_probe
 from limbeck.measure.speed import interleaved, median, speed, turns
+from running import Started, limbeck
 
 TEXTS = [("the film is good", ""), ("a dull plot", "it never ends"), ("joy and tears " * 40, "")]
+POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
 def test_saved_folders_are_timed_each_in_a_process_of_its_own(folder: Path) -> None:
@@ -84,3 +88,39 @@ def test_the_probe_asks_singly_and_then_in_batches_of_like_length() -> None:
         list(range(4, 0, -1)),
     ]
     assert found["p50_ms"] <= found["p95_ms"]
+
+
+def test_percentiles_and_throughput_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that only answering moves: a text of n letters takes n milliseconds, a batch half a second."""
+    now, asked = [0.0], []
+
+    def answer(texts: list[list[str]]) -> None:
+        asked.append(texts)
+        warming = len(asked) <= 10 or len(asked) == 111  # ten single texts, and the first batch once
+        now[0] += 60.0 if warming else len(texts[0][0]) / 1000 if len(texts) == 1 else 0.5
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    found = speed_probe.measure(answer, [["x" * n, ""] for n in range(1, 101)], rounds=100, batch=25)
+    assert len(asked) == 10 + 100 + 1 + 4
+    assert found["p50_ms"] == pytest.approx(50.5)
+    assert found["p95_ms"] == pytest.approx(95.05)
+    assert found["sentences_per_second"] == pytest.approx(100 / 2.0)
+
+
+def test_a_model_is_timed_in_another_process_whose_thread_pools_are_pinned(
+    folder: Path,
+    reviews: Path,
+    tmp_path: Path,
+    started: Callable[[], list[Started]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for pool in POOLS:
+        monkeypatch.setenv(pool, "7")
+    few = ("--measure.repeats", 1, "--measure.rounds", 5, "--measure.threads", 1)
+    said = limbeck("bench", folder, "--data", reviews, "--out", tmp_path / "bench", *few)
+    assert said.code == 0, said.err
+    assert Record.load(tmp_path / "bench").arms[0].speed.threads == 1
+    (child,) = started()
+    assert child.pid != os.getpid()
+    assert {pool: child.environment.get(pool) for pool in POOLS} == dict.fromkeys(POOLS, "1")
+    assert "torch" in child.imported  # it held the model

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from limbeck.measure.tags import TAG_METRICS, each_sentence, entities, per_type, tag_quality
+from limbeck.measure.tags import TAG_FORMULAS, each_sentence, entities, per_type, tag_quality
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
@@ -81,5 +81,5 @@ def test_a_resample_is_scored_from_the_sums():
     sums = each_sentence(GOLD, SAID, LABELS)
     twice = np.array([[2.0, 0.0, 1.0]])
     drawn = each_sentence([GOLD[0], GOLD[0], GOLD[2]], [SAID[0], SAID[0], SAID[2]], LABELS)
-    for name, metric in TAG_METRICS.items():
+    for name, metric in TAG_FORMULAS.items():
         assert metric.value(twice, sums)[0] == pytest.approx(tag_quality(drawn)[name])

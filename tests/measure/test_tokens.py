@@ -5,15 +5,16 @@ import pytest
 import torch
 
 from limbeck.core.errors import KnobError
+from limbeck.core.metric import metric_of, metrics_of
 from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher
-from limbeck.data.tokens import token_batches
+from limbeck.data.batches import batches
 from limbeck.measure import tokens as module
-from limbeck.measure.by_task import metric_of, metrics_of
-from limbeck.measure.metrics import BINS, METRIC
+from limbeck.measure.by_task import formula_of
+from limbeck.measure.metrics import BINS
 from limbeck.measure.quality import quality
 from limbeck.measure.significance import compare
-from limbeck.measure.tokens import tally
+from limbeck.measure.tokens import token_statistics
 from limbeck.teachers.live import LiveTeacher
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import make_causal, make_masked, make_words
@@ -41,14 +42,16 @@ def asked(request):
 
 
 def of(words, model, size=8, teacher=None, vocabulary=WORDS):
-    return tally(model, token_batches(words.splits["train"], words.collator, size), vocabulary, teacher or NoTeacher())
+    return token_statistics(
+        model, batches(words.splits["train"], words.collator, size), vocabulary, teacher or NoTeacher()
+    )
 
 
 @torch.no_grad()
 def dense(words, model, teacher):
     """By the book, all logits at once: scores, and closeness to the teacher."""
     nll, right, sure, alike, divergence, knows, both = [], [], [], [], [], [], []
-    for batch in token_batches(words.splits["train"], words.collator, 5):
+    for batch in batches(words.splits["train"], words.collator, 5):
         log_q, log_p = (m(**batch.inputs).logits.double().log_softmax(-1) for m in (model, teacher))
         here, labels = batch.has_label, batch.labels
         nll.append(-log_q.gather(-1, labels[..., None])[..., 0][here])
@@ -116,6 +119,41 @@ def test_without_a_teacher_there_is_no_fidelity(asked):
     assert of(*asked[:2]).fidelity is None
 
 
+def test_the_surest_disagreements_come_along(asked):
+    words, model, teacher = asked
+    train = words.splits["train"]
+
+    def examples(most, size=8):
+        some = batches(train, words.collator, size)
+        live = LiveTeacher(teacher, vocabulary=WORDS)
+        return token_statistics(model, some, WORDS, live, examples=most).examples
+
+    every = examples(10_000)
+    sure = [one.student_confidence * one.teacher_confidence for one in every]
+    assert sure == pytest.approx(sorted(sure, reverse=True))
+    fidelity = of(words, model, teacher=LiveTeacher(teacher, vocabulary=WORDS)).fidelity
+    predicted = sum(int(batch.in_loss.sum()) for batch in batches(train, words.collator, 8))
+    assert len(every) == round((1 - fidelity.agreement) * predicted)
+    assert all(one.student != one.teacher and len(one.context) <= 40 for one in every)
+    few = examples(5, size=3)
+    assert [one.student_confidence for one in few] == pytest.approx([one.student_confidence for one in every[:5]])
+    assert examples(0) == ()
+
+
+def test_an_example_holds_what_stands_left_of_it(asked):
+    """The teacher knows the next token of a causal block, or the one under a mask."""
+    words, model, teacher = asked
+    some = batches(words.splits["train"], words.collator, 8)
+    found = token_statistics(model, some, WORDS, LiveTeacher(teacher, vocabulary=WORDS), examples=3)
+    whole = [batch.inputs["input_ids"].tolist() for batch in batches(words.splits["train"], words.collator, 8)]
+    rows = [row for batch in whole for row in batch]
+    for one in found.examples:
+        left = list(one.context)
+        if words.info.kind == "generate" and one.label >= 0:
+            left.append(one.label)
+        assert any(left == row[at : at + len(left)] for row in rows for at in range(len(row)))
+
+
 def test_padding_of_the_vocabulary_does_not_count():
     words, model = make_words(make_tokenizer(), documents=10), sharp(make_masked(seed=1, vocab_size=48))
     cut = of(words, model)
@@ -146,13 +184,13 @@ def test_one_progress_per_batch(asked):
     words, model, _ = asked
     heard = []
     train = words.splits["train"]
-    tally(model, token_batches(train, words.collator, 8), WORDS, on_batch=heard.append)
+    token_statistics(model, batches(train, words.collator, 8), WORDS, on_batch=heard.append)
     assert heard[0] == 8
     assert heard[-1] == len(train)
 
 
-def test_no_batches_make_an_empty_tally():
-    found = tally(make_masked(), [], WORDS)
+def test_no_batches_make_empty_statistics():
+    found = token_statistics(make_masked(), [], WORDS)
     assert found.sums.shape == (0, 3 + BINS)
     assert quality(TASK, found.sums, np.empty(0), np.empty(0, dtype=bool)) == ({}, [])
 
@@ -192,10 +230,10 @@ def test_the_metrics_of_tokens(kind):
     task = TaskInfo(kind=kind, vocab_size=WORDS)
     assert task.metric == next(iter(metrics_of(task))) == "perplexity"
     assert not task.higher_is_better
-    assert not METRIC["perplexity"].higher_is_better
-    assert METRIC["token_accuracy"].higher_is_better
+    assert not metric_of(task, "perplexity").higher_is_better
+    assert metric_of(task, "token_accuracy").higher_is_better
     with pytest.raises(KnobError, match="no metric 'accuracy'"):
-        metric_of(task, "accuracy")
+        formula_of(task, "accuracy")
 
 
 def compared(a, b, metric="perplexity", **names):

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limbeck.core.errors import DataError, KnobError, MismatchError, ModelError
+from limbeck.core.metric import metrics_of
 from limbeck.core.task import TaskInfo
-from limbeck.measure.by_task import metrics_of
 from limbeck.measure.quality import quality
 from limbeck.measure.significance import compare
-from limbeck.measure.written import BEST, COUNTS, SEQUENCE_METRICS, bleu, chrf, counts, row_of
+from limbeck.measure.written import BEST, COUNTS, SEQUENCE_FORMULAS, bleu, chrf, counts, sentence_statistics
 
 TASK = TaskInfo(kind="translate", vocab_size=100)
 WORDS = "the cat sat on a mat , and dog's 3.5 km away ! Ein Hündchen läuft “schnell” &amp; gern .".split()
@@ -44,7 +44,7 @@ def texts() -> tuple[list[str], list[str], list[str]]:
 def rows_of(references: list[str], greedy: list[str], beam: list[str] | None, **more: object) -> np.ndarray:
     n = len(references)
     gold = np.linspace(2.0, 30.0, n), np.arange(1.0, n + 1)
-    return row_of(greedy, beam, references, gold, **more)  # type: ignore[arg-type]
+    return sentence_statistics(greedy, beam, references, gold, **more)  # type: ignore[arg-type]
 
 
 def figures(rows: np.ndarray) -> dict[str, float]:
@@ -77,7 +77,7 @@ def test_resamples_score_as_sacrebleu_says_of_the_repeated_texts(
     sums = rows_of(references, greedy, beam)
     of_each = {
         name: metric.value(weights, metric.columns(TASK, sums, np.ones(len(sums))))
-        for name, metric in SEQUENCE_METRICS.items()
+        for name, metric in SEQUENCE_FORMULAS.items()
     }
     for place, rows in enumerate(drawn):
         repeated = [[some[row] for row in rows] for some in texts]
@@ -124,7 +124,7 @@ def test_a_row_holds_both_texts_and_what_the_model_thinks_of_others(
     assert (rows[:, :COUNTS] == counts(greedy, references)).all()
     assert (rows[:, COUNTS : 2 * COUNTS] == counts(beam, references)).all()
     found = figures(rows)
-    assert list(found) == list(SEQUENCE_METRICS) == list(metrics_of(TASK))
+    assert list(found) == list(SEQUENCE_FORMULAS) == list(metrics_of(TASK))
     assert found["perplexity_of_teacher"] == pytest.approx(np.exp(0.5))
     assert found["p_best"] == pytest.approx(0.3)
     assert found["perplexity"] == pytest.approx(np.exp(np.linspace(2.0, 30.0, n).sum() / np.arange(1, n + 1).sum()))
@@ -140,7 +140,7 @@ def test_what_there_is_nothing_to_compute_from_is_left_out(texts: tuple[list[str
         compare(TASK, "perplexity_of_teacher", "a", "b", [rows], [rows], everyone, everyone, rounds=10)
 
 
-@pytest.mark.parametrize("metric", SEQUENCE_METRICS)
+@pytest.mark.parametrize("metric", SEQUENCE_FORMULAS)
 def test_arms_are_compared_sentence_by_sentence(metric: str, texts: tuple[list[str], list[str], list[str]]) -> None:
     references = texts[0]
     rng, n, everyone = np.random.default_rng(7), len(references), np.ones(len(references), dtype=bool)
@@ -149,7 +149,7 @@ def test_arms_are_compared_sentence_by_sentence(metric: str, texts: tuple[list[s
         nats, tokens = rng.uniform(1, 9, n) * (1 + share), rng.integers(1, 9, n)
         best = np.where(rng.random(n) < 0.8, np.log(rng.uniform(0.1, 1 - share, n)), np.nan)
         written = (near(rng, references, share) for _ in range(2))
-        return row_of(*written, references, (nats, tokens), (nats, tokens), best)  # type: ignore[misc]
+        return sentence_statistics(*written, references, (nats, tokens), (nats, tokens), best)  # type: ignore[misc]
 
     a, b = [arm(0.1), arm(0.2)], [arm(0.5), arm(0.4)]
     there = compare(TASK, metric, "distilled", "plain", a, b, everyone, everyone, rounds=200)
@@ -168,7 +168,8 @@ def test_a_better_arm_is_said_to_help() -> None:
     references = sentences(np.random.default_rng(1), 80)
     everyone, told = np.ones(80, dtype=bool), (np.ones(80), np.ones(80))
     good, bad = (
-        row_of(near(np.random.default_rng(2), references, share), None, references, told) for share in (0.1, 0.6)
+        sentence_statistics(near(np.random.default_rng(2), references, share), None, references, told)
+        for share in (0.1, 0.6)
     )
     found = compare(TASK, "bleu", "distilled", "plain", [good], [bad], everyone, everyone, rounds=300)
     assert found.low > 0
@@ -180,19 +181,20 @@ def test_few_rows_with_a_best_translation_still_give_an_interval() -> None:
     """Of three rows one has it, so that three resamples in ten have none."""
     references, told = ["a b", "c d", "e f"], (np.ones(3), np.ones(3))
     first, second = (
-        row_of(references, None, references, told, best=np.array([np.log(p), np.nan, np.nan])) for p in (0.5, 0.25)
+        sentence_statistics(references, None, references, told, best=np.array([np.log(p), np.nan, np.nan]))
+        for p in (0.5, 0.25)
     )
     everyone = np.ones(3, dtype=bool)
     found = compare(TASK, "p_best", "a", "b", [first], [second], everyone, everyone, rounds=200)
     assert (found.difference, found.low, found.high) == pytest.approx((0.25, 0.25, 0.25))
-    assert "+25.0 points of probability of the best translation" in found.sentence
+    assert "+25.0 points of p(ŷ)" in found.sentence
 
 
 def test_what_cannot_be_scored_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MismatchError, match="2 texts and 1 references"):
         counts(["a", "b"], ["a"])
     with pytest.raises(ModelError, match="1 of 2 texts"):
-        row_of(["a", "b"], None, ["a", "b"], (np.array([1.0, np.nan]), np.ones(2)))
+        sentence_statistics(["a", "b"], None, ["a", "b"], (np.array([1.0, np.nan]), np.ones(2)))
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     with pytest.raises(KnobError, match=r"limbeck\[translate\]"):

@@ -12,7 +12,7 @@ from limbeck.core.want import Request, Want
 from limbeck.functional.cka import linear_cka
 from limbeck.objectives import LogitRegression
 from limbeck.objectives.cka import CKA
-from limbeck.objectives.loss import loss
+from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.recipes.cka import CKA as RECIPE
 from limbeck.students.sizes import shape_of
 from tiny import make_classifier
@@ -47,7 +47,7 @@ def test_rows_are_the_present_tokens_and_layers_are_averaged(estimator):
     for j, i in ((1, 2), (2, 4)):
         rows = [torch.cat([x[row, :length] for row, length in enumerate(LENGTHS)]) for x in (student[j], teacher[i])]
         expected += (1 - linear_cka(*rows, estimator == "unbiased").item()) / 2
-    total, shown = loss(CKA(estimator=estimator), Trace(hidden=student), Trace(hidden=teacher), batch())
+    total, shown = weighted_sum(CKA(estimator=estimator), Trace(hidden=student), Trace(hidden=teacher), batch())
     assert total.item() == pytest.approx(expected, abs=1e-12)
     assert list(shown) == ["cka"]
     total.backward()
@@ -59,7 +59,9 @@ def test_rows_are_the_present_tokens_and_layers_are_averaged(estimator):
 
 def test_texts_are_rows_too():
     student, teacher = states(3, 4, rows=(6,), seed=1), states(6, 5, rows=(6,), seed=2)
-    total, _ = loss(CKA(among="texts", layers="skip"), Trace(pooled=student), Trace(pooled=teacher), batch((1,) * 6, 1))
+    total, _ = weighted_sum(
+        CKA(among="texts", layers="skip"), Trace(pooled=student), Trace(pooled=teacher), batch((1,) * 6, 1)
+    )
     expected = sum(1 - linear_cka(student[j], teacher[i]).item() for j, i in ((1, 2), (2, 4))) / 2
     assert total.item() == pytest.approx(expected, abs=1e-12)
 
@@ -69,8 +71,8 @@ def test_the_plain_one_is_unchanged_by_a_repeated_batch_and_the_unbiased_one_is_
     twice = [tuple(torch.cat([x, x]) for x in side) for side in (student, teacher)]
     for estimator, same in (("biased", True), ("unbiased", False)):
         objective = CKA(estimator=estimator)
-        once = loss(objective, Trace(hidden=student), Trace(hidden=teacher), batch())[0].item()
-        again = loss(objective, Trace(hidden=twice[0]), Trace(hidden=twice[1]), batch(LENGTHS * 2))[0].item()
+        once = weighted_sum(objective, Trace(hidden=student), Trace(hidden=teacher), batch())[0].item()
+        again = weighted_sum(objective, Trace(hidden=twice[0]), Trace(hidden=twice[1]), batch(LENGTHS * 2))[0].item()
         assert (again == pytest.approx(once, abs=1e-12)) is same
 
 
@@ -80,15 +82,15 @@ def test_micro_batches_weigh_by_their_texts():
     alone, shared = [], []
     for rows in parts:
         traces = [Trace(hidden=tuple(x[rows] for x in side)) for side in (student, teacher)]
-        alone.append(loss(CKA(), *traces, batch(LENGTHS[rows]))[0].item())
-        shared.append(loss(CKA(), *traces, batch(LENGTHS[rows]), {"examples": torch.tensor(3)})[0].item())
+        alone.append(weighted_sum(CKA(), *traces, batch(LENGTHS[rows]))[0].item())
+        shared.append(weighted_sum(CKA(), *traces, batch(LENGTHS[rows]), {"examples": torch.tensor(3)})[0].item())
     assert sum(shared) == pytest.approx((2 * alone[0] + alone[1]) / 3, abs=1e-12)
 
 
 def test_a_batch_of_too_few_rows_adds_nothing_and_can_be_trained_on():
     student, teacher = states(1, 4, rows=(3,), seed=1), states(1, 6, rows=(3,), seed=2)
     student = tuple(x.requires_grad_() for x in student)
-    total, _ = loss(CKA(among="texts"), Trace(pooled=student), Trace(pooled=teacher), batch((1,) * 3, 1))
+    total, _ = weighted_sum(CKA(among="texts"), Trace(pooled=student), Trace(pooled=teacher), batch((1,) * 3, 1))
     total.backward()
     assert total.item() == 0.0
     assert student[1].grad.abs().max() == 0
@@ -124,7 +126,7 @@ def test_a_student_that_equals_its_teacher_has_nothing_to_learn(knobs):
     teacher, student = (make_classifier(("a", "b", "c")).double() for _ in range(2))
     objective, some = CKA(**knobs), real_batch()
     mine, theirs = objective.requests(shape_of(student), shape_of(teacher))
-    total, _ = loss(objective, forward(student, some, mine), forward(teacher, some, theirs), some)
+    total, _ = weighted_sum(objective, forward(student, some, mine), forward(teacher, some, theirs), some)
     total.backward()
     found = [parameter.grad.abs().max().item() for parameter in student.parameters() if parameter.grad is not None]
     assert total.item() == pytest.approx(0.0, abs=1e-12)
@@ -137,7 +139,7 @@ def test_padding_changes_nothing_and_widths_may_differ():
     student = make_classifier(("a", "b", "c"), layers=2, hidden=16, seed=1).double()
     mine, theirs = CKA().requests(shape_of(student), shape_of(teacher))
     found = [
-        loss(CKA(), forward(student, some, mine), forward(teacher, some, theirs), some)[0].item()
+        weighted_sum(CKA(), forward(student, some, mine), forward(teacher, some, theirs), some)[0].item()
         for some in (real_batch(), real_batch(padding=5))
     ]
     assert found[0] > 0.1

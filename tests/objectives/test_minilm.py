@@ -22,9 +22,9 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.trace import OF_LAYERS, Batch, Trace
 from limbeck.core.want import Request, Want
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
-from limbeck.objectives.loss import loss
 from limbeck.objectives.minilm import MiniLM
 from limbeck.objectives.minilmv2 import MiniLMv2
+from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.recipes.minilm import MINILM, MINILMV2
 from limbeck.recipes.recipe import from_table
 from limbeck.teachers.live import LiveTeacher
@@ -77,7 +77,7 @@ def both(objective, student, teacher, batch):
 
 
 def value(objective, student, teacher, batch, rows=None):
-    return loss(objective, *both(objective, student, teacher, batch), batch, rows)
+    return weighted_sum(objective, *both(objective, student, teacher, batch), batch, rows)
 
 
 def gradients(bert):
@@ -184,11 +184,11 @@ def test_what_a_model_showed_at_padding_may_be_anything(objective):
         layers = {name: tuple(spoil(name, x) for x in getattr(trace, name)) for name in OF_LAYERS}
         return Trace(logits=trace.logits, **layers)
 
-    expected, _ = loss(objective, mine, its, batch)
+    expected, _ = weighted_sum(objective, mine, its, batch)
     expected.backward()
     clean = gradients(student)
     student.zero_grad()
-    found, _ = loss(objective, *map(spoilt, both(objective, student, teacher, batch)), batch)
+    found, _ = weighted_sum(objective, *map(spoilt, both(objective, student, teacher, batch)), batch)
     found.backward()
     assert torch.equal(found, expected)
     assert all(torch.equal(slope, clean[name]) for name, slope in gradients(student).items())

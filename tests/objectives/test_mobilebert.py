@@ -15,8 +15,8 @@ from limbeck.core.tap import install
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
-from limbeck.objectives.loss import loss
 from limbeck.objectives.mobilebert import MobileBERTTransfer
+from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.recipes.mobilebert import MOBILEBERT
 from limbeck.recipes.recipe import from_table
 from limbeck.students.shrink import Shrink
@@ -96,7 +96,7 @@ def reference(student: Trace, teacher: Trace, pairs: list[tuple[int, int]], leng
 )
 def test_the_terms_are_those_of_the_loops(layers: str, pairs: list[tuple[int, int]]) -> None:
     student, teacher = trace(2, seed=0), trace(4, seed=1)
-    _, shown = loss(1.0 * MobileBERTTransfer(layers=layers), student, teacher, batch_of())
+    _, shown = weighted_sum(1.0 * MobileBERTTransfer(layers=layers), student, teacher, batch_of())
     assert {name: x.item() for name, x in shown.items()} == pytest.approx(reference(student, teacher, pairs), rel=1e-9)
 
 
@@ -104,7 +104,7 @@ def test_weights_multiply_and_zero_is_absent() -> None:
     student, teacher = trace(2, seed=0), trace(2, seed=1)
     plain = reference(student, teacher, [(1, 1), (2, 2)])
     weights = {"features": 3.0, "mean": 5.0, "attention": 0.5}
-    total, shown = loss(1.0 * transfer(**weights), student, teacher, batch_of())
+    total, shown = weighted_sum(1.0 * transfer(**weights), student, teacher, batch_of())
     assert shown.keys() == weights.keys()
     assert total.item() == pytest.approx(sum(weight * plain[name] for name, weight in weights.items()))
 
@@ -113,7 +113,7 @@ def test_weights_multiply_and_zero_is_absent() -> None:
 def test_a_student_that_equals_its_teacher_has_nothing_to_learn(weights: dict[str, float]) -> None:
     teacher = trace(2, seed=0)
     student, tensors = leaves(teacher)
-    total, _ = loss(1.0 * transfer(**weights), student, teacher, batch_of())
+    total, _ = weighted_sum(1.0 * transfer(**weights), student, teacher, batch_of())
     total.backward()
     assert total.item() == pytest.approx(0.0, abs=1e-12)
     assert all(x.grad is None or x.grad.abs().max() < 1e-12 for x in tensors)
@@ -131,8 +131,8 @@ def test_features_do_not_see_a_tokens_shift_and_stretch(side: str) -> None:
 
     pair = (moved(student), teacher) if side == "student" else (student, moved(teacher))
     for name, same in (("features", True), ("mean", False), ("variance", False)):
-        before, _ = loss(1.0 * transfer(**{name: 1.0}), student, teacher, batch_of())
-        after, _ = loss(1.0 * transfer(**{name: 1.0}), *pair, batch_of())
+        before, _ = weighted_sum(1.0 * transfer(**{name: 1.0}), student, teacher, batch_of())
+        after, _ = weighted_sum(1.0 * transfer(**{name: 1.0}), *pair, batch_of())
         assert torch.isclose(before, after, atol=1e-9).item() is same, name
 
 
@@ -149,11 +149,11 @@ def test_padding_reaches_neither_loss_nor_gradient(weights: dict[str, float]) ->
         )
 
     expected, tensors = leaves(student)
-    total, _ = loss(1.0 * transfer(**weights), expected, teacher, batch_of())
+    total, _ = weighted_sum(1.0 * transfer(**weights), expected, teacher, batch_of())
     total.backward()
     for filler in (torch.nan, torch.inf, 7.0):
         other, spoiled = leaves(spoilt(student, filler))
-        again, _ = loss(1.0 * transfer(**weights), other, spoilt(teacher, filler), batch_of())
+        again, _ = weighted_sum(1.0 * transfer(**weights), other, spoilt(teacher, filler), batch_of())
         again.backward()
         assert torch.isclose(total, again, rtol=1e-12)
         for mine, theirs in zip(spoiled, tensors, strict=True):
@@ -166,7 +166,7 @@ def test_padding_reaches_neither_loss_nor_gradient(weights: dict[str, float]) ->
 def test_longer_padding_repetition_and_micro_batches_change_nothing(weights: dict[str, float]) -> None:
     objective = 1.0 * transfer(**weights)
     student, teacher = trace(2, seed=0), trace(2, seed=1)
-    whole, _ = loss(objective, student, teacher, batch_of())
+    whole, _ = weighted_sum(objective, student, teacher, batch_of())
 
     def rows(shown: Trace, chosen: list[int]) -> Trace:
         return Trace(
@@ -181,11 +181,15 @@ def test_longer_padding_repetition_and_micro_batches_change_nothing(weights: dic
             attention=(torch.empty(0), *(pad(x, (0, 3, 0, 3), value=9.0) for x in shown.attention[1:])),
         )
 
-    twice, _ = loss(objective, rows(student, [0, 1, 2] * 2), rows(teacher, [0, 1, 2] * 2), batch_of(LENGTHS * 2))
-    longer, _ = loss(objective, padded(student), padded(teacher), batch_of(length=8))
+    twice, _ = weighted_sum(
+        objective, rows(student, [0, 1, 2] * 2), rows(teacher, [0, 1, 2] * 2), batch_of(LENGTHS * 2)
+    )
+    longer, _ = weighted_sum(objective, padded(student), padded(teacher), batch_of(length=8))
     count = {"present": torch.tensor(sum(LENGTHS))}
     parts = [
-        loss(objective, rows(student, part), rows(teacher, part), batch_of([LENGTHS[x] for x in part]), count)[0]
+        weighted_sum(objective, rows(student, part), rows(teacher, part), batch_of([LENGTHS[x] for x in part]), count)[
+            0
+        ]
         for part in ([0], [1, 2])
     ]
     for other in (twice, longer, sum(parts)):
@@ -216,7 +220,7 @@ def test_a_bridge_only_where_widths_differ_and_states_are_compared() -> None:
     bridged = Trace(hidden=narrow.hidden, attention=narrow.attention, bridges={"mobilebert": way})
     with torch.no_grad():
         wide = Trace(hidden=tuple(way(x) for x in narrow.hidden), attention=narrow.attention)
-    total, _ = loss(1.0 * MobileBERTTransfer(), bridged, teacher, batch_of())
+    total, _ = weighted_sum(1.0 * MobileBERTTransfer(), bridged, teacher, batch_of())
     assert total.item() == pytest.approx(sum(reference(wide, teacher, [(1, 1), (2, 2)]).values()))
     total.backward()
     assert way.weight.grad.abs().sum() > 0
@@ -236,7 +240,7 @@ def test_the_recipe_transfers_layer_by_layer_and_then_teaches_answers() -> None:
     (stage,) = MOBILEBERT.stages(TASK).values()
     assert stage.progressive
     assert from_table(stage.objective).weighted == ((1.0, MobileBERTTransfer()),)
-    for kind in MOBILEBERT.serves:
+    for kind in MOBILEBERT.tasks:
         task = TaskInfo(kind=kind, labels=("a", "b")) if kind != "mask-fill" else TaskInfo(kind=kind, vocab_size=30)
         assert all(kind in part.serves for _, part in MOBILEBERT.objective(task).weighted), kind
         assert kind in MobileBERTTransfer.serves
@@ -277,7 +281,7 @@ def test_one_pair_gates_exactly_one_layer(pair) -> None:
         with torch.no_grad():
             told = forward(teacher, batch, of_teacher)
         student.zero_grad()
-        loss(objective, forward(student, batch, of_student), told, batch)[0].backward()
+        weighted_sum(objective, forward(student, batch, of_student), told, batch)[0].backward()
         layers = student.mobilebert.encoder.layer
         moved = [any(p.grad is not None and p.grad.any() for p in part.parameters()) for part in layers]
         assert moved == [place <= layer for place in (1, 2, 3)]
@@ -295,7 +299,7 @@ def test_a_small_student_learns_layer_by_layer(pair) -> None:
         curve: list[dict[str, float]] = []
         for _ in range(30):
             optimiser.zero_grad()
-            total, shown = loss(objective, forward(student, batch, of_student), told, batch)
+            total, shown = weighted_sum(objective, forward(student, batch, of_student), told, batch)
             total.backward()
             optimiser.step()
             curve.append({name: value.item() for name, value in shown.items()})

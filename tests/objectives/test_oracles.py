@@ -1,5 +1,7 @@
 """Hand-computed numbers of each formula, against float64."""
 
+from math import exp, log
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ from limbeck import functional
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Trace
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
-from limbeck.objectives.loss import loss
+from limbeck.objectives.weighted_sum import weighted_sum
 
 V = torch.tensor([[2.0, 1.0, 0.1]], dtype=torch.float64)
 Z = torch.tensor([[1.0, 1.5, 0.0]], dtype=torch.float64)
@@ -19,7 +21,7 @@ def one(label=0):
 
 
 def value(objective, student=Z, teacher=V, batch=None):
-    return loss(objective, Trace(student), Trace(teacher), batch or one())[0]
+    return weighted_sum(objective, Trace(student), Trace(teacher), batch or one())[0]
 
 
 @pytest.mark.parametrize(
@@ -104,6 +106,23 @@ def test_binary_kl_is_the_kl_of_two_sided_distributions():
     t, s = torch.randn(2, 6, 4, dtype=torch.float64)
     pairs = [torch.stack([x, torch.zeros_like(x)], -1) / 1.0 for x in (t, s)]
     assert torch.allclose(functional.binary_kl(t, s, 2.0), functional.kl(*pairs, 2.0).sum(-1), atol=1e-12)
+
+
+def test_soft_targets_of_several_labels_are_t_squared_times_the_mean_over_labels():
+    task = TaskInfo(kind="multilabel", labels=("a", "b", "c"))
+    rows = Batch(task, torch.tensor([1, 2]), torch.zeros(2, 3), torch.tensor([True, False]))
+    teacher = [[2.0, 1.0, 0.1], [-1.0, 0.5, 3.0]]
+    student = [[1.0, 1.5, 0.0], [0.0, -2.0, 1.0]]
+
+    def divergence(t, s):
+        """Of two coins."""
+        p, q = (1 / (1 + exp(-x / 2.0)) for x in (t, s))
+        return p * log(p / q) + (1 - p) * log((1 - p) / (1 - q))
+
+    each = [divergence(t, s) for ts, ss in zip(teacher, student, strict=True) for t, s in zip(ts, ss, strict=True)]
+    given = (torch.tensor(x, dtype=torch.float64) for x in (student, teacher))
+    found = value(SoftTargets(temperature=2.0), *given, batch=rows).item()
+    assert found == pytest.approx(2.0**2 * sum(each) / (2 * 3), rel=1e-9)
 
 
 def test_logit_regression_is_the_mean_over_outputs():

@@ -12,8 +12,8 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
-from limbeck.objectives.loss import loss
 from limbeck.objectives.pkd import PKD
+from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.recipes.pkd import PKD_LAST, PKD_SKIP
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
@@ -40,7 +40,7 @@ def pooled(layers, count=5, width=8, seed=0):
 
 def value(objective, student, teacher, count=5, bridges=None):
     shown = Trace(pooled=student, bridges=bridges or {})
-    return loss(objective, shown, Trace(pooled=teacher), texts(count))[0]
+    return weighted_sum(objective, shown, Trace(pooled=teacher), texts(count))[0]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_repeating_and_splitting_the_batch_change_nothing(objective):
         part = [tuple(x[rows] for x in side) for side in (split, teacher)]
         batch = texts(len(part[0][1]))
         step = {"examples": torch.tensor(5)}
-        loss(objective, Trace(pooled=part[0]), Trace(pooled=part[1]), batch, step)[0].backward()
+        weighted_sum(objective, Trace(pooled=part[0]), Trace(pooled=part[1]), batch, step)[0].backward()
     for mine, theirs in zip(whole[1:3], split[1:3], strict=True):
         assert mine.grad.abs().max() > 0
         assert torch.allclose(mine.grad, theirs.grad, atol=1e-14)
@@ -144,7 +144,7 @@ def test_a_student_that_equals_its_teacher_has_nothing_to_learn(pool):
     teacher, student = (make_classifier(("a", "b", "c")).double() for _ in range(2))
     objective, batch = PKD(pool=pool), real_batch()
     mine, theirs = objective.requests(shape_of(student), shape_of(teacher))
-    total, _ = loss(objective, forward(student, batch, mine), forward(teacher, batch, theirs), batch)
+    total, _ = weighted_sum(objective, forward(student, batch, mine), forward(teacher, batch, theirs), batch)
     total.backward()
     found = [parameter.grad.abs().max().item() for parameter in student.parameters() if parameter.grad is not None]
     assert total.item() == pytest.approx(0.0, abs=1e-12)
@@ -160,7 +160,9 @@ def test_padding_changes_nothing(pool):
     padded = {name: torch.cat([x, torch.zeros(4, 5, dtype=x.dtype)], 1) for name, x in batch.inputs.items()}
     longer = Batch(TASK, batch.uids, batch.labels, batch.has_label, padded)
     mine, theirs = objective.requests(shape_of(student), shape_of(teacher))
-    found = [loss(objective, forward(student, b, mine), forward(teacher, b, theirs), b)[0] for b in (batch, longer)]
+    found = [
+        weighted_sum(objective, forward(student, b, mine), forward(teacher, b, theirs), b)[0] for b in (batch, longer)
+    ]
     assert found[0].item() > 1e-3
     assert found[1].item() == pytest.approx(found[0].item(), abs=1e-12)
 
@@ -173,7 +175,7 @@ def test_without_patience_it_is_distillation_and_without_both_fine_tuning():
     assert (labels, soft, kd) == (0.5, 0.5, SoftTargets(temperature=10.0))
 
     def total(objective):
-        return loss(objective, student, teacher, texts(5))[0]
+        return weighted_sum(objective, student, teacher, texts(5))[0]
 
     assert torch.equal(total(plain + 0.0 * patience), total(plain))
     assert torch.equal(total(1.0 * Labels() + 0.0 * kd + 0.0 * patience), total(Labels()))

@@ -10,7 +10,7 @@ from limbeck.core.task import ENDS, TaskInfo
 from limbeck.core.trace import Batch, Trace
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
 from limbeck.objectives.answers import ConfusingAnswers
-from limbeck.objectives.loss import loss
+from limbeck.objectives.weighted_sum import weighted_sum
 from tiny_places import make_reader, make_tagger
 
 TAG = TaskInfo(kind="tag", labels=("O", "B-X", "I-X"))
@@ -53,7 +53,7 @@ def words(seed=0):
 
 
 def value(objective, batch, student, teacher):
-    return loss(1.0 * objective, Trace(student), Trace(teacher), batch)[0]
+    return weighted_sum(1.0 * objective, Trace(student), Trace(teacher), batch)[0]
 
 
 def softmax(row, temperature=1.0):
@@ -154,7 +154,7 @@ def test_unequal_micro_batches_and_repeats_give_the_gradient_of_one_batch(object
     split = student.clone().requires_grad_()
     for texts in ([0, 1, 2], [3], [4]):
         piece, chosen = part(batch, texts)
-        loss(1.0 * objective, Trace(split[chosen]), Trace(teacher[chosen]), piece, rows)[0].backward()
+        weighted_sum(1.0 * objective, Trace(split[chosen]), Trace(teacher[chosen]), piece, rows)[0].backward()
     assert torch.allclose(whole.grad, split.grad, atol=1e-12)
     twice, chosen = part(batch, [0, 1, 2, 3, 4] * 2)
     again = value(objective, twice, student[chosen], teacher[chosen])

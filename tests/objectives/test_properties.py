@@ -10,7 +10,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
-from limbeck.objectives.loss import loss
+from limbeck.objectives.weighted_sum import weighted_sum
 
 TASKS = {
     "classify": TaskInfo(kind="classify", labels=("a", "b", "c")),
@@ -54,8 +54,8 @@ def test_repeating_the_batch_changes_nothing(name, kind):
     batch, student, teacher = examples(kind)
     twice = torch.arange(7).repeat(2)
     objective = METHODS[name].cls()
-    once, _ = loss(objective, Trace(student), Trace(teacher), batch)
-    again, _ = loss(objective, Trace(student[twice]), Trace(teacher[twice]), part(batch, twice))
+    once, _ = weighted_sum(objective, Trace(student), Trace(teacher), batch)
+    again, _ = weighted_sum(objective, Trace(student[twice]), Trace(teacher[twice]), part(batch, twice))
     assert torch.allclose(once, again, atol=1e-12)
     assert torch.isfinite(once)
 
@@ -65,8 +65,8 @@ def test_shuffling_changes_nothing(name, kind):
     batch, student, teacher = examples(kind)
     order = torch.randperm(7)
     objective = METHODS[name].cls()
-    once, _ = loss(objective, Trace(student), Trace(teacher), batch)
-    again, _ = loss(objective, Trace(student[order]), Trace(teacher[order]), part(batch, order))
+    once, _ = weighted_sum(objective, Trace(student), Trace(teacher), batch)
+    again, _ = weighted_sum(objective, Trace(student[order]), Trace(teacher[order]), part(batch, order))
     assert torch.allclose(once, again, atol=1e-12)
 
 
@@ -75,11 +75,11 @@ def test_unequal_micro_batches_give_the_gradient_of_one_batch(name, kind):
     batch, student, teacher = examples(kind)
     objective = 0.5 * METHODS[name].cls() + 0.25 * Labels()
     whole = student.clone().requires_grad_()
-    loss(objective, Trace(whole), Trace(teacher), batch)[0].backward()
+    weighted_sum(objective, Trace(whole), Trace(teacher), batch)[0].backward()
     rows = {"has_label": batch.has_label.sum(), "in_loss": batch.in_loss.sum()}
     split = student.clone().requires_grad_()
     for piece in (torch.tensor([0, 1, 2, 3, 4]), torch.tensor([5]), torch.tensor([6])):
-        loss(objective, Trace(split[piece]), Trace(teacher[piece]), part(batch, piece), rows)[0].backward()
+        weighted_sum(objective, Trace(split[piece]), Trace(teacher[piece]), part(batch, piece), rows)[0].backward()
     assert torch.allclose(whole.grad, split.grad, atol=1e-12)
 
 
@@ -90,7 +90,7 @@ def test_a_student_that_equals_its_teacher_has_nothing_to_learn(objective, kind)
         pytest.skip(f"{objective} does not serve {kind}")
     batch, _, teacher = examples(kind)
     student = teacher.clone().requires_grad_()
-    total, _ = loss(objective, Trace(student), Trace(teacher), batch)
+    total, _ = weighted_sum(objective, Trace(student), Trace(teacher), batch)
     (gradient,) = torch.autograd.grad(total, student)
     assert total.item() == pytest.approx(0.0, abs=1e-12)
     assert gradient.abs().max().item() < 1e-12
@@ -100,7 +100,7 @@ def test_a_student_that_equals_its_teacher_has_nothing_to_learn(objective, kind)
 def test_no_labelled_row_gives_zero_not_nan(kind):
     batch, student, _ = examples(kind, unlabelled=range(7))
     student.requires_grad_()
-    total, _ = loss(1.0 * Labels(), Trace(student), Trace(), batch)
+    total, _ = weighted_sum(1.0 * Labels(), Trace(student), Trace(), batch)
     total.backward()
     assert total.item() == 0.0
     assert torch.equal(student.grad, torch.zeros_like(student))
@@ -109,10 +109,10 @@ def test_no_labelled_row_gives_zero_not_nan(kind):
 def test_unlabelled_rows_teach_by_soft_targets_only():
     batch, student, teacher = examples("classify", unlabelled=(2,))
     student.requires_grad_()
-    loss(1.0 * Labels(), Trace(student), Trace(teacher), batch)[0].backward()
+    weighted_sum(1.0 * Labels(), Trace(student), Trace(teacher), batch)[0].backward()
     assert student.grad[2].abs().sum() == 0
     student.grad = None
-    loss(1.0 * SoftTargets(), Trace(student), Trace(teacher), batch)[0].backward()
+    weighted_sum(1.0 * SoftTargets(), Trace(student), Trace(teacher), batch)[0].backward()
     assert student.grad[2].abs().sum() > 0
 
 

@@ -13,11 +13,11 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
 from limbeck.objectives import LogitRegression, SoftTargets
-from limbeck.objectives.loss import loss
 from limbeck.objectives.tinybert import TinyBERT
+from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.recipes.recipe import from_table
 from limbeck.recipes.tinybert import TINYBERT, TINYBERT_GENERAL
-from limbeck.students.axes import laid_out
+from limbeck.students.axes import empty_model
 from limbeck.students.shrink import Shrink, kept_layers
 from limbeck.students.sizes import resized, shape_of, sizes_of
 from tiny import make_classifier
@@ -78,7 +78,7 @@ def by_hand(student, teacher, pairs, cross=lambda layer, x: x):
 )
 def test_the_terms_are_those_of_loops(rule, pairs):
     student, teacher = trace(2, 6, seed=1), trace(4, 6, seed=2)
-    total, shown = loss(TinyBERT(layers=rule), student, teacher, batch())
+    total, shown = weighted_sum(TinyBERT(layers=rule), student, teacher, batch())
     expected = by_hand(student, teacher, pairs)
     assert {name: value.item() for name, value in shown.items()} == pytest.approx(expected, abs=1e-12)
     assert total.item() == pytest.approx(sum(expected.values()), abs=1e-12)
@@ -87,7 +87,7 @@ def test_the_terms_are_those_of_loops(rule, pairs):
 def test_weights_scale_each_term():
     student, teacher = trace(2, 6, seed=1), trace(4, 6, seed=2)
     expected = by_hand(student, teacher, [(1, 2), (2, 4)])
-    _, shown = loss(TinyBERT(embedding=3.0, hidden=0.5, attention=0.0), student, teacher, batch())
+    _, shown = weighted_sum(TinyBERT(embedding=3.0, hidden=0.5, attention=0.0), student, teacher, batch())
     assert {name: value.item() for name, value in shown.items()} == pytest.approx(
         {"embedding": 3 * expected["embedding"], "hidden": 0.5 * expected["hidden"]}, abs=1e-12
     )
@@ -97,7 +97,7 @@ def test_padding_reaches_neither_the_loss_nor_a_gradient():
     totals = []
     for longest in (6, 9):
         student, teacher = trace(2, 6, seed=1, longest=longest), trace(4, 6, seed=2, longest=longest)
-        total, _ = loss(TinyBERT(), student, teacher, batch(longest=longest))
+        total, _ = weighted_sum(TinyBERT(), student, teacher, batch(longest=longest))
         total.backward()
         totals.append(total.item())
         present = batch(longest=longest).inputs["attention_mask"].bool()
@@ -119,7 +119,7 @@ def rows_of(shown, rows):
 
 def test_repeating_and_splitting_the_batch_change_nothing():
     student, teacher = trace(2, 6, seed=1), trace(4, 6, seed=2)
-    whole, _ = loss(TinyBERT(), student, teacher, batch())
+    whole, _ = weighted_sum(TinyBERT(), student, teacher, batch())
     twice = torch.arange(3).repeat(2)
     again = [
         Trace(
@@ -127,10 +127,10 @@ def test_repeating_and_splitting_the_batch_change_nothing():
         )
         for s in (student, teacher)
     ]
-    assert loss(TinyBERT(), *again, batch(LENGTHS * 2))[0].item() == pytest.approx(whole.item(), abs=1e-12)
+    assert weighted_sum(TinyBERT(), *again, batch(LENGTHS * 2))[0].item() == pytest.approx(whole.item(), abs=1e-12)
     step = {"present": torch.tensor(sum(LENGTHS))}
     split = [
-        loss(TinyBERT(), rows_of(student, rows), rows_of(teacher, rows), batch(LENGTHS[rows]), step)[0]
+        weighted_sum(TinyBERT(), rows_of(student, rows), rows_of(teacher, rows), batch(LENGTHS[rows]), step)[0]
         for rows in (slice(0, 1), slice(1, 3))
     ]
     leaves = [*student.hidden, *student.attention[1:]]
@@ -147,7 +147,7 @@ def test_bridges_lead_to_the_teachers_width(bridge):
     torch.manual_seed(0)
     maps = {name: torch.nn.Linear(*width, dtype=torch.float64) for name, width in widths.items()}
     student, teacher = trace(2, 4, seed=1, bridges=maps), trace(4, 6, seed=2)
-    total, shown = loss(objective, student, teacher, batch())
+    total, shown = weighted_sum(objective, student, teacher, batch())
     expected = by_hand(
         student,
         teacher,
@@ -212,7 +212,7 @@ def real(objective, student, teacher, some):
     mine, theirs = objective.requests(shape_of(student), shape_of(teacher))
     with torch.no_grad():
         said = forward(teacher, some, theirs)
-    return loss(objective, forward(student, some, mine), said, some)
+    return weighted_sum(objective, forward(student, some, mine), said, some)
 
 
 def test_a_student_that_equals_its_teacher_has_nothing_to_learn():
@@ -253,7 +253,7 @@ def test_published_sizes(shrink, parameters):
     with torch.device("meta"):
         base = BertModel(BertConfig())
     sizes = shrink.sizes(sizes_of(base.config))
-    student = laid_out(base, resized(base.config, sizes, kept_layers("spread", 12, sizes.layers)), "meta")
+    student = empty_model(base, resized(base.config, sizes, kept_layers("spread", 12, sizes.layers)), "meta")
     assert student.num_parameters() == parameters
     widths = TinyBERT().bridges(shape_of(student), shape_of(base))
     bridges = sum((mine + 1) * theirs for mine, theirs in widths.values())  # a weight and a bias

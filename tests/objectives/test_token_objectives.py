@@ -13,7 +13,7 @@ from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, TaskInfo
 from limbeck.core.topk import Sampled
 from limbeck.core.trace import Batch, Projection, Trace
 from limbeck.core.want import Want
-from limbeck.functional import draw, top_of
+from limbeck.functional.truncated import draw, top_of
 from limbeck.objectives import (
     Cosine,
     GeneralisedJSD,
@@ -24,7 +24,7 @@ from limbeck.objectives import (
     Truncated,
     WordKD,
 )
-from limbeck.objectives.loss import loss
+from limbeck.objectives.weighted_sum import weighted_sum
 
 WIDTH, VOCABULARY, PAD = 5, 37, 0
 TASK = TaskInfo(kind="mask-fill", vocab_size=VOCABULARY)
@@ -94,7 +94,7 @@ class Scene:
         return Trace(hidden=(self.teacher_features[texts],), tokens=Projection(features, self.teacher_weight))
 
     def loss(self, objective, texts=slice(None), rows=None):
-        return loss(objective, self.student(texts), self.teacher(texts), self.batch(texts), rows)
+        return weighted_sum(objective, self.student(texts), self.teacher(texts), self.batch(texts), rows)
 
     def rows(self):
         counts = {"has_label": self.has_label, "in_loss": self.predicted, "present": self.present}
@@ -212,7 +212,7 @@ def test_a_weight_of_zero_needs_no_teacher_and_changes_nothing():
     scene = Scene()
     blend = 1.0 * LanguageModeling() + 0.0 * WordKD() + 0.0 * Truncated() + 0.0 * Cosine()
     assert wants(blend) == Want.NOTHING
-    total, shown = loss(blend, scene.student(), Trace(), scene.batch())
+    total, shown = weighted_sum(blend, scene.student(), Trace(), scene.batch())
     assert torch.equal(total, scene.loss(1.0 * LanguageModeling())[0])
     assert list(shown) == ["language"]
 
@@ -255,7 +255,7 @@ def test_a_teacher_sure_of_one_word_is_a_label():
     sure = 1e4 * F.one_hot(scene.labels[scene.predicted].clamp(min=0), VOCABULARY).double()
     teacher = Trace(tokens=Projection(sure, torch.eye(VOCABULARY, dtype=torch.float64)))
     scene.labels = scene.labels.clamp(min=0)
-    word, _ = loss(1.0 * WordKD(), scene.student(), teacher, scene.batch())
+    word, _ = weighted_sum(1.0 * WordKD(), scene.student(), teacher, scene.batch())
     assert word.item() == pytest.approx(scene.loss(1.0 * LanguageModeling())[0].item(), rel=1e-9)
 
 
@@ -267,6 +267,24 @@ def test_the_jsd_of_the_paper_is_ours_times_beta_and_its_rest():
         paper = beta * (p * (p / middle).log()).sum(-1) + (1 - beta) * (q * (q / middle).log()).sum(-1)
         ours = scene.loss(beta * (1 - beta) * GeneralisedJSD(beta=beta))[0]
         assert ours.item() == pytest.approx(paper.mean().item(), rel=1e-9)
+
+
+@pytest.mark.parametrize("beta", [0.1, 0.5, 0.9])
+def test_the_jsd_carries_t_squared(beta):
+    scene = Scene()
+    p, q = ((x.tokens.logits() / 2).softmax(-1) for x in (scene.teacher(), scene.student()))
+    middle = beta * p + (1 - beta) * q
+    paper = beta * (p * (p / middle).log()).sum(-1) + (1 - beta) * (q * (q / middle).log()).sum(-1)
+    found = scene.loss(1.0 * GeneralisedJSD(beta=beta, temperature=2.0))[0]
+    assert found.item() == pytest.approx(4 * paper.mean().item() / (beta * (1 - beta)), rel=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_the_ends_of_the_jsd_are_word_kd_at_the_same_temperature(temperature):
+    for beta in (0.0, 1.0):
+        ours, words = GeneralisedJSD(beta=beta, temperature=temperature), WordKD(reverse=beta, temperature=temperature)
+        found = [Scene().loss(1.0 * objective)[0].item() for objective in (ours, words)]
+        assert found[0] == pytest.approx(found[1], rel=1e-9)
 
 
 # from a cache
@@ -283,7 +301,7 @@ def test_a_live_teacher_and_its_kept_top_are_one(form, k, temperature):
     scene = Scene()
     objective = 1.0 * Truncated(form=form, k=k, temperature=temperature)
     for held in {k, VOCABULARY}:  # a store that holds more serves less
-        kept, _ = loss(objective, scene.student(), cached(scene, held, temperature), scene.batch())
+        kept, _ = weighted_sum(objective, scene.student(), cached(scene, held, temperature), scene.batch())
         assert kept.item() == pytest.approx(scene.loss(objective)[0].item(), rel=1e-12)
 
 
@@ -297,7 +315,7 @@ def test_the_whole_vocabulary_is_word_kd(form):
 
 def test_k_of_zero_takes_all_a_store_holds_and_fifty_of_a_live_teacher():
     scene = Scene()
-    kept, _ = loss(1.0 * Truncated(), scene.student(), cached(scene, 4), scene.batch())
+    kept, _ = weighted_sum(1.0 * Truncated(), scene.student(), cached(scene, 4), scene.batch())
     assert kept.item() == pytest.approx(scene.loss(1.0 * Truncated(k=4))[0].item(), rel=1e-12)
     assert scene.loss(1.0 * Truncated())[0].item() == scene.loss(1.0 * Truncated(k=50))[0].item()
 
@@ -308,7 +326,7 @@ def test_drawn_targets_from_a_store_and_live():
     drawn = draw(logits, 9, generator=torch.Generator().manual_seed(5))
     log_q = scene.student().tokens.logits().log_softmax(-1)
     expected = -(drawn.weights * log_q.gather(-1, drawn.ids)).sum(-1).mean()
-    found, shown = loss(1.0 * SampledTargets(), scene.student(), Trace(sampled=drawn), scene.batch())
+    found, shown = weighted_sum(1.0 * SampledTargets(), scene.student(), Trace(sampled=drawn), scene.batch())
     assert found.item() == pytest.approx(expected.item(), rel=1e-9)
     assert list(shown) == ["sampled"]
     exact = -(logits.softmax(-1) * log_q).sum(-1).mean().item()
@@ -321,7 +339,7 @@ def test_drawn_targets_carry_t_squared():
     ids = scene.teacher().tokens.logits().argmax(-1, keepdim=True)
     drawn = Sampled(ids, torch.ones_like(ids, dtype=torch.float64), 2.0)
     log_q = (scene.student().tokens.logits() / 2).log_softmax(-1)
-    found, _ = loss(1.0 * SampledTargets(temperature=2.0), scene.student(), Trace(sampled=drawn), scene.batch())
+    found, _ = weighted_sum(1.0 * SampledTargets(temperature=2.0), scene.student(), Trace(sampled=drawn), scene.batch())
     assert found.item() == pytest.approx(-4 * log_q.gather(-1, ids).mean().item(), rel=1e-9)
 
 
@@ -403,13 +421,13 @@ def test_next_sentence():
     logits, next_sentence_label = torch.randn(6, 2), torch.tensor([0, 1, 1, 0, 1, 0])
     mask = torch.zeros(6, 3, dtype=torch.bool)
     batch = Batch(TASK, torch.arange(6), mask.long(), mask, predicted=mask, next_sentence_label=next_sentence_label)
-    found, shown = loss(1.0 * NextSentence(), Trace(logits), Trace(), batch)
+    found, shown = weighted_sum(1.0 * NextSentence(), Trace(logits), Trace(), batch)
     assert found.item() == pytest.approx(F.cross_entropy(logits, next_sentence_label).item(), rel=1e-6)
     assert list(shown) == ["next"]
-    assert loss(1.0 * NextSentence(), Trace(torch.zeros(6, 2)), Trace(), batch)[0].item() == pytest.approx(
+    assert weighted_sum(1.0 * NextSentence(), Trace(torch.zeros(6, 2)), Trace(), batch)[0].item() == pytest.approx(
         numbers.log(2)
     )
-    half, _ = loss(1.0 * NextSentence(), Trace(logits), Trace(), batch, {"examples": torch.tensor(12)})
+    half, _ = weighted_sum(1.0 * NextSentence(), Trace(logits), Trace(), batch, {"examples": torch.tensor(12)})
     assert half.item() == pytest.approx(found.item() / 2, rel=1e-6)
 
 

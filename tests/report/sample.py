@@ -167,9 +167,9 @@ def regression() -> Record:
             pair="A cat runs.",
             label="0.2",
             teacher="0.4",
-            teacher_confidence=1,
+            teacher_confidence=0,
             student="2.9",
-            student_confidence=1,
+            student_confidence=0,
         )
     ]
     comparison = record.comparisons[0].but(metric="pearson", difference=0.03, low=0.012, high=0.049)

@@ -9,6 +9,7 @@ from sample_parts import ARABIC, CHINESE, HOSTILE, LONG, MACHINE, WOBBLE, speed
 
 from limbeck.core.record import (
     Arm,
+    Artifact,
     Citation,
     Comparison,
     CurvePoint,
@@ -112,16 +113,20 @@ def writer(
     )
 
 
-def int8(of: Arm) -> Arm:
+def int8(of: Arm, difference: float) -> Artifact:
     """As CTranslate2 shows it: one seed, no perplexities; by chance a little better than its student."""
     quality = {k: v for k, v in of.runs[0].quality.items() if not k.startswith("perplexity")}
-    return of.but(
+    return Artifact(
         name="student-int8",
-        title=f"{of.name}, int8 in CTranslate2",
-        objective="",
-        runs=[SeedResult(seed=0, quality={**quality, "bleu": quality["bleu"] + 0.5})],
+        arm=of.name,
+        seed=0,
+        engine="CTranslate2",
+        precision="int8",
+        path="student-int8",
+        quality={**quality, "bleu": quality["bleu"] + 0.5},
         size=of.size.but(bytes_on_disk=of.size.bytes_on_disk // 4),
         speed=speed(11.0).but(engine="ctranslate2 int8"),
+        comparison=against("student-int8", of.name, difference, 1),
     )
 
 
@@ -151,11 +156,9 @@ def translated(name: str = "de from en", seeds: int = 3, student: float = 34.86)
         task=TaskInfo(kind="translate", vocab_size=8000),
         metric="bleu",
         data=PAIRS,
-        arms=[*arms, int8(arms[2])],
-        comparisons=[
-            against("distilled", "plain", student - 29.6, seeds),
-            against("student-int8", "distilled", -0.1, 1),
-        ],
+        arms=arms,
+        artifacts=[int8(arms[2], -0.1)],
+        comparisons=[against("distilled", "plain", student - 29.6, seeds)],
         samples=SAMPLES,
         seconds={"plain": 3900.0, "distilled": 3960.0},
         citations=[KIM],
@@ -181,8 +184,9 @@ def compared() -> Record:
     paired = [against(name, than, bleu - known[than], 3, 0.9875) for name, bleu, *_, than in columns]
     return record.but(
         kind="compare",
-        arms=[*arms, int8(arms[4])],
-        comparisons=[*paired, against("student-int8", "seq-inter", 0.0, 1)],
+        arms=arms,
+        artifacts=[int8(arms[4], 0.0)],
+        comparisons=paired,
         samples=[
             sample.but(written={arm.name: sample.written["teacher"] for arm in arms})
             for sample in SAMPLES
@@ -200,7 +204,7 @@ def of_black_box() -> Record:
         name="teacher", title="teacher, a black box", role="teacher", runs=[SeedResult(seed=0, quality=quality)]
     )
     rest = [arm.but(speed=None) for arm in record.arms[1:3]]
-    return record.but(arms=[teacher, *rest], comparisons=record.comparisons[:1])
+    return record.but(arms=[teacher, *rest], artifacts=[])
 
 
 def evaluated_writer() -> Record:
@@ -208,14 +212,14 @@ def evaluated_writer() -> Record:
     record = translated("opus", seeds=1)
     arm = record.arm("teacher").but(name="model", title="opus-mt, 6+6 layers", role="model", speed=None)
     samples = [sample.but(written={"model": sample.written["teacher"]}) for sample in SAMPLES[:3]]
-    cleared = {"comparisons": [], "citations": [], "seconds": {}, "knobs": {"model": "opus"}}
+    cleared = {"artifacts": [], "comparisons": [], "citations": [], "seconds": {}, "knobs": {"model": "opus"}}
     return record.but(kind="eval", arms=[arm], samples=samples, **cleared)
 
 
 def trained_writer() -> Record:
     record = translated("writer", seeds=1)
     arm = record.arm("plain").but(name="teacher", title="marian, 3+1 layers", role="teacher")
-    return record.but(kind="train", arms=[arm], comparisons=[], samples=[])
+    return record.but(kind="train", arms=[arm], artifacts=[], comparisons=[], samples=[])
 
 
 def every_writer() -> dict[str, Record]:

@@ -52,8 +52,8 @@ const visit = (name, width) => new Promise((done) => {
   frame.onload = () => {
     const page = frame.contentDocument, root = page.documentElement, window = frame.contentWindow;
     for (const fold of page.querySelectorAll("details")) fold.open = true;
-    const visible = () => [...page.querySelectorAll(".partings li")].filter((row) => row.offsetParent).length;
-    const before = visible(), choice = page.querySelector(".partings input[value=student]");
+    const visible = () => [...page.querySelectorAll(".disagreements li")].filter((row) => row.offsetParent).length;
+    const before = visible(), choice = page.querySelector(".disagreements input[value=student]");
     if (choice) choice.click();
     const theme = window.getComputedStyle(page.body).backgroundColor;
     page.querySelector(".theme").click();

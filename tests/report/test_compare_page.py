@@ -8,7 +8,7 @@ from sample_compare import COLUMNS, comparison
 
 from limbeck.core.record import Arm, Record
 from limbeck.report import Report
-from limbeck.report.gains import gain_of, gain_text, proven, sentences, together
+from limbeck.report.gains import gain_of, gain_sentences, gain_text, together, verdict
 from limbeck.report.page import page
 from limbeck.report.table import terminal_table
 
@@ -53,13 +53,13 @@ def test_a_wide_terminal_shows_every_column() -> None:
 )
 def test_the_verdict_is_what_the_interval_allows(low: float, high: float, metric: str, word: str) -> None:
     found = RECORD.comparisons[0].but(low=low, high=high, difference=(low + high) / 2, metric=metric)
-    assert proven(found) == word
+    assert verdict(RECORD, found) == word
 
 
 def test_gains_are_in_points_or_in_the_unit_of_the_metric() -> None:
     found = RECORD.comparisons[0].but(difference=0.0123, low=-0.0004, high=0.025)
-    assert gain_text(found).replace("\xa0", " ") == "+1.2 (−0.0 to +2.5)"
-    assert gain_text(found.but(metric="pearson")).replace("\xa0", " ") == "+0.012 (−0.000 to +0.025)"
+    assert gain_text(RECORD, found).replace("\xa0", " ") == "+1.2 (−0.0 to +2.5)"
+    assert gain_text(RECORD, found.but(metric="pearson")).replace("\xa0", " ") == "+0.012 (−0.000 to +0.025)"
 
 
 def test_only_columns_have_a_gain() -> None:
@@ -71,7 +71,7 @@ def test_every_arm_every_sentence_and_every_failure_is_told(write) -> None:
     text = write([RECORD]).replace("&#34;", '"').replace("\xa0", " ")
     for arm in RECORD.arms:
         assert arm.title in text
-    for sentence in sentences(RECORD):
+    for sentence in gain_sentences(RECORD):
         assert sentence in text
     assert together(RECORD).replace("\xa0", " ") in text
     assert "was refused: mobilebert compares heads one to one" in text

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sample
 
+from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Record
+from limbeck.core.task import TaskInfo
 from limbeck.report import numbers as n
-from limbeck.report.summary import caveats, headline, quality, verdict
+from limbeck.report.summary import caveats, conclusion, headline, quality
 
 
 def said(record: Record) -> str:
@@ -18,7 +20,7 @@ def test_what_was_kept_comes_from_the_arms(record: Record) -> None:
         "The 3-layer student keeps 99.8 % of the teacher’s accuracy "
         "at 52 % of the time per sentence and 76 % of the bytes."
     )
-    assert verdict(record) == record.comparisons[0].sentence
+    assert conclusion(record) == record.comparisons[0].sentence
     assert caveats(record) == []
 
 
@@ -63,17 +65,17 @@ def test_another_seed_is_asked_for_in_the_words_of_the_verb() -> None:
 def test_without_labels_the_headline_is_agreement() -> None:
     record = sample.without_labels()
     agreed = record.arm("distilled").runs[0].fidelity.agreement
-    assert f"gives the teacher’s answer on {100 * agreed:.1f} %" in said(record)
+    assert f"predicts as the teacher does on {100 * agreed:.1f} %" in said(record)
     assert any("no labels" in doubt for doubt in caveats(record))
     assert "Speed was not measured." in caveats(record)
-    assert "not known" in verdict(record)
+    assert "not known" in conclusion(record)
 
 
 def test_a_single_model_says_what_it_reached() -> None:
     assert said(sample.evaluated()) == "bert-tiny reaches an accuracy of 73.4 % on 1,066 rows."
-    assert "answers one sentence in 3.21 ms" in said(sample.benched())
+    assert "takes 3.21 ms for one sentence" in said(sample.benched())
     assert "the mean of 3 seeds" in said(sample.trained())
-    assert verdict(sample.trained()) == ""
+    assert conclusion(sample.trained()) == ""
 
 
 def test_no_arms_at_all(record: Record) -> None:
@@ -87,6 +89,10 @@ def test_a_figure_that_is_not_a_number_is_left_out(record: Record) -> None:
     assert quality(lost, "accuracy") is None
 
 
+def metric(name: str) -> Metric:
+    return metric_of(TaskInfo(kind="classify"), name)
+
+
 def test_numbers_as_read() -> None:
     assert n.figure(0.01234) == "0.0123"
     assert n.figure(4560.4) == "4,560"
@@ -95,5 +101,5 @@ def test_numbers_as_read() -> None:
     assert n.duration(104) == f"1{n.GAP}min 44{n.GAP}s"
     assert n.duration(3 * 3600 + 125) == f"3{n.GAP}h 02{n.GAP}min"
     assert n.millions(22_713_216) == f"22.7{n.GAP}M"
-    assert n.difference("accuracy", -0.0123) == f"{n.MINUS}1.2{n.GAP}points"
-    assert n.score("matthews", -0.2) == f"{n.MINUS}0.200"
+    assert n.difference(metric("accuracy"), -0.0123) == f"{n.MINUS}1.2{n.GAP}points"
+    assert n.score(metric("matthews"), -0.2) == f"{n.MINUS}0.200"

@@ -14,14 +14,16 @@ from test_model_card import shown
 from test_report_page import Reader
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
+from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Record
+from limbeck.core.task import TaskInfo
 from limbeck.report import numbers as n
 from limbeck.report.bar_charts import calibration, closeness, differences, standing
 from limbeck.report.card import model_card
 from limbeck.report.charts import learning, tones, trade_offs
 from limbeck.report.page import page
 from limbeck.report.scale import Scale, span
-from limbeck.report.summary import caveats, headline, speed_conditions, subject_of, verdict
+from limbeck.report.summary import caveats, conclusion, headline, speed_conditions, subject_of
 from limbeck.report.units import block_length, timed
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import byte_level
@@ -29,6 +31,10 @@ from tiny_language import byte_level
 
 def said(record: Record) -> str:
     return headline(record).replace(n.GAP, " ")
+
+
+def metric(name: str) -> Metric:
+    return metric_of(TaskInfo(kind="mask-fill"), name)
 
 
 @pytest.mark.parametrize(
@@ -44,21 +50,17 @@ def said(record: Record) -> str:
     ],
 )
 def test_a_perplexity_keeps_the_digits_that_count(value: float, read: str) -> None:
-    assert n.score("perplexity", value) == read
+    assert n.score(metric("perplexity"), value) == read
 
 
 def test_figures_of_tokens_are_read_like_those_of_rows() -> None:
-    assert n.score_with_sd("perplexity", 12.344, 0.051) == "12.34 ± 0.05"
-    assert n.score("token_accuracy", 0.4321) == f"43.2{n.GAP}%"
-    assert n.score("token_nll", 2.5) == "2.500"
-    assert n.difference("perplexity", -1.153) == f"{n.MINUS}1.15"
-    assert n.difference("perplexity", 12.34) == "+12.3"
-    assert [n.lower_is_better(name) for name in ("perplexity", "token_nll", "token_ece", "token_accuracy")] == [
-        True,
-        True,
-        True,
-        False,
-    ]
+    assert n.score_with_sd(metric("perplexity"), 12.344, 0.051) == "12.34 ± 0.05"
+    assert n.score(metric("token_accuracy"), 0.4321) == f"43.2{n.GAP}%"
+    assert n.score(metric("token_nll"), 2.5) == "2.500"
+    assert n.difference(metric("perplexity"), -1.153) == f"{n.MINUS}1.15"
+    assert n.difference(metric("perplexity"), 12.34) == "+12.3"
+    names = ("perplexity", "token_nll", "token_ece", "token_accuracy")
+    assert [metric(name).higher_is_better for name in names] == [False, False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_a_teacher_that_left_only_its_answers() -> None:
         "The 3-layer student reaches a perplexity of 13.61, against 15.11 without a teacher; "
         "the teacher itself was not measured."
     )
-    assert verdict(record) == record.comparisons[0].sentence
+    assert conclusion(record) == record.comparisons[0].sentence
     assert closeness(record) is None
     assert "repeats the teacher’s biases" in model_card(record)
     assert "fingerprint of the teacher" in model_card(record)
@@ -95,7 +97,7 @@ def test_blocks_are_timed_and_said_to_be_blocks() -> None:
     record = words.words()
     assert block_length(record) == 127
     assert "one block of about 127 tokens at a time" in speed_conditions(record)
-    assert "not written word by word" in speed_conditions(words.trained_words())
+    assert "not generation token by token" in speed_conditions(words.trained_words())
     assert "blocks/s" in shown(record)
     assert "127 tokens" in shown(record)
     tips = [given.get("title", "") for tag, given in Reader(page([record])).tags if tag == "th"]
@@ -118,7 +120,7 @@ def test_the_page_shows_tokens_agreement_and_the_cache() -> None:
     text = Reader(page([record])).text
     for words_of_the_page in (
         "13.61 ± 0.13",
-        "74.0 % same word as the teacher",
+        "74.0 % share of tokens with the teacher’s prediction",
         "104 bytes a token; 12.8 MB on disk",
         "documents read 6,000",
         "test 400 50,800",
@@ -162,7 +164,9 @@ def _steeper(dev: dict[str, float]) -> dict[str, float]:
 def test_hidden_and_next_words_share_no_axis() -> None:
     figures = trade_offs([words.words(), words.words(kind="generate")])
     assert [figure.title for figure in figures] == [
-        f"{what} against perplexity ({kind})" for kind in ("mask-fill", "generate") for what in ("Size", "Latency")
+        f"{what} against perplexity ({kind})"
+        for kind in ("fill-mask", "text-generation")
+        for what in ("Size", "Latency")
     ]
 
 
@@ -170,7 +174,7 @@ def test_a_contest_is_led_by_its_best_student() -> None:
     record = words.contest()
     assert subject_of(record).name == "tail-50"
     assert said(record).startswith("“top 50 and a tail bucket”, the best of 5 students, reaches a perplexity of 13.55")
-    assert verdict(record).startswith("“top 50 and a tail bucket” does better than “no teacher”")
+    assert conclusion(record).startswith("“top 50 and a tail bucket” does better than “no teacher”")
     assert ["best on the test split" in doubt for doubt in caveats(record)] == [True]
     assert len(set(tones(record).values())) == len(record.arms) == 7
     told = standing(record).wide
@@ -212,7 +216,7 @@ def run_snippet(record: Record, folder) -> str:
 def test_the_card_gives_each_figure_its_meaning() -> None:
     card = model_card(words.words()).replace(n.GAP, " ")
     assert "- perplexity 13.61 ± 0.13: exp of the cross-entropy" in card
-    assert "- cross-entropy 2.611 ± 0.009: mean −log probability of the right token under a mask, in nats" in card
+    assert "- cross-entropy 2.611 ± 0.009: mean −log probability of the right masked token, in nats" in card
     assert "test 400 blocks (50,800 tokens)" in card
     assert "documents read: 6,000" in card
     assert '"perplexity"' in card.split("---")[1]

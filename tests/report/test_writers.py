@@ -16,7 +16,9 @@ from test_words import run_snippet
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
+from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Record
+from limbeck.core.task import TaskInfo
 from limbeck.report import Report
 from limbeck.report import numbers as n
 from limbeck.report.bar_charts import calibration, closeness, differences, standing
@@ -24,10 +26,11 @@ from limbeck.report.card import comparison_card, markdown_table, model_card
 from limbeck.report.charts import learning, trade_offs
 from limbeck.report.columns import columns
 from limbeck.report.gains import gain_of, together
+from limbeck.report.models import models as models_of
 from limbeck.report.page import page
 from limbeck.report.sections import section
-from limbeck.report.summary import headline, speed_conditions, subject_of, verdict
-from limbeck.report.writers import marked, readings
+from limbeck.report.summary import conclusion, headline, speed_conditions, subject_of
+from limbeck.report.writers import marked, sentences
 
 PAPER = [
     "BLEU K=1",
@@ -48,6 +51,10 @@ def plain(text: str) -> str:
     return text.replace(n.GAP, " ")
 
 
+def of(name: str) -> Metric:
+    return metric_of(TaskInfo(kind="translate"), name)
+
+
 def without(record: Record, *names: str) -> Record:
     return record.but(arms=[arm for arm in record.arms if arm.name not in names])
 
@@ -64,14 +71,14 @@ def without(record: Record, *names: str) -> Record:
     ],
 )
 def test_figures_of_translators_as_read(metric: str, value: float, read: str) -> None:
-    assert n.score(metric, value) == read
+    assert n.score(of(metric), value) == read
 
 
 def test_bleu_differs_in_its_own_unit() -> None:
-    assert n.difference("bleu", 5.26) == "+5.3"
-    assert n.score_with_sd("bleu", 34.86, 0.31) == "34.9 ± 0.3"
-    assert not n.lower_is_better("bleu")
-    assert n.lower_is_better("perplexity_of_teacher")
+    assert n.difference(of("bleu"), 5.26) == "+5.3"
+    assert n.score_with_sd(of("bleu"), 34.86, 0.31) == "34.9 ± 0.3"
+    assert of("bleu").higher_is_better
+    assert not of("perplexity_of_teacher").higher_is_better
 
 
 def test_the_papers_table_on_page_and_card() -> None:
@@ -109,14 +116,15 @@ def test_threads_that_share_out_a_batch_are_told() -> None:
     record = writers.translated()
     assert "of which" not in speed_conditions(record), "all have one thread"
     arms = [arm.but(speed=arm.speed.but(threads=2)) if arm.speed else arm for arm in record.arms]
-    said = speed_conditions(record.but(arms=arms))
+    artifacts = [one.but(speed=one.speed.but(threads=2)) for one in record.artifacts]
+    said = speed_conditions(record.but(arms=arms, artifacts=artifacts))
     assert "ctranslate2 int8, 2 threads of which a single text has one, one sentence at a time" in said
     assert "torch fp32, 2 threads, one sentence at a time" in said
 
 
 def test_what_the_table_leaves_out_is_among_all_metrics() -> None:
     words = Reader(page([writers.translated()])).text
-    metrics = words.split("All metrics")[1].split("What they write")[0]
+    metrics = words.split("All metrics")[1].split("Translations")[0]
     for name in ("chrF with a beam", "p95", "peak memory", "training", "seeds"):
         assert name in metrics
 
@@ -128,7 +136,7 @@ def test_terminal_and_readme_show_the_essential_columns() -> None:
     assert markdown_table([record]).startswith(
         "| model | BLEU K=1 | BLEU K=5 | p(ŷ) | parameters | on disk | sentences/s |"
     )
-    assert "written with a beam of 5" in shown(record)
+    assert "decoded with a beam of 5" in shown(record)
 
 
 @pytest.mark.parametrize(("width", "gains"), [(80, False), (150, True)])
@@ -143,7 +151,7 @@ def test_a_beam_that_is_not_known_is_not_named() -> None:
     titles = [column.title for column in columns([writers.evaluated_writer()])]
     assert titles[:2] == ["BLEU K=1", "BLEU beam"]
     other = writers.translated().but(knobs={"translate": {"test_beam": 1}})
-    assert "written greedily" in speed_conditions(other)
+    assert "decoded greedily" in speed_conditions(other)
     assert "BLEU beam" in markdown_table([writers.translated(), other])
 
 
@@ -158,23 +166,23 @@ def test_a_beam_that_is_not_known_is_not_named() -> None:
     ],
 )
 def test_how_much_of_the_gap_is_closed(student: float, much: str, by_beam: str) -> None:
-    first = plain(readings(writers.translated(student=student, seeds=1))[0])
+    first = plain(sentences(writers.translated(student=student, seeds=1))[0])
     end = f"of the gap in greedy BLEU between the student without a teacher and the teacher; with a beam, {by_beam}."
     assert first == f"“distilled” closes {much} {end}"
 
 
 def test_no_gap_no_sentence() -> None:
-    record = writers.translated().but(comparisons=[])
+    record = writers.translated().but(comparisons=[], artifacts=[])
     weak = record.arm("teacher").but(runs=record.arm("plain").runs)
-    assert readings(without(record, "plain")) == readings(without(record, "teacher")) == []
-    assert readings(record.but(arms=[weak, *record.arms[1:]])) == []
-    assert len(readings(record)) == 1
-    assert readings(sample.distill()) == []
+    assert sentences(without(record, "plain")) == sentences(without(record, "teacher")) == []
+    assert sentences(record.but(arms=[weak, *record.arms[1:]])) == []
+    assert len(sentences(record)) == 1
+    assert sentences(sample.distill()) == []
 
 
 def test_each_column_of_a_comparison_is_read_beside_its_own_baseline() -> None:
     record = writers.compared()
-    said = [plain(sentence) for sentence in readings(record)]
+    said = [plain(sentence) for sentence in sentences(record)]
     closed = {sentence.split("”")[0][1:]: sentence.split(" of the gap")[0].split("closes ")[-1] for sentence in said}
     assert {name: closed[name] for name in ("seq-kd", "seq-inter", "word-kd", "tiny")} == {
         "seq-kd": "72 %",
@@ -189,13 +197,13 @@ def test_each_column_of_a_comparison_is_read_beside_its_own_baseline() -> None:
 
 def test_a_student_in_int8_is_not_another_student() -> None:
     record = writers.translated()
-    assert record.arm("student-int8").mean("bleu") > record.arm("distilled").mean("bleu")
+    assert record.artifacts[0].quality["bleu"] > record.arm("distilled").mean("bleu")
     assert subject_of(record).name == "distilled"
-    assert verdict(record).startswith("“distilled” against")
+    assert conclusion(record).startswith("“distilled” against")
     assert "int8" not in differences(record).wide
-    assert any("“distilled, int8 in CTranslate2” against “distilled”" in sentence for sentence in readings(record))
+    assert any("“distilled, int8 in CTranslate2” against “distilled”" in sentence for sentence in sentences(record))
     contest = writers.compared()
-    assert gain_of(contest, contest.arm("student-int8")) is None
+    assert gain_of(contest, models_of(contest)[-1]) is None
     assert together(contest).startswith("4 comparisons")
     assert "the best of 4 students" in headline(contest)
 
@@ -221,8 +229,8 @@ def test_charts_of_translators() -> None:
     record = writers.translated()
     assert [figure.title for figure in trade_offs([record])] == ["Size against BLEU", "Latency against BLEU"]
     assert all("Better lies up" in figure.caption for figure in trade_offs([record]))
-    assert "one sentence, written with a beam of 5" in trade_offs([record])[1].caption
-    assert not trade_offs([record.but(arms=record.arms[:1])]), "one mark alone shows nothing"
+    assert "one sentence, decoded with a beam of 5" in trade_offs([record])[1].caption
+    assert not trade_offs([record.but(arms=record.arms[:1], artifacts=[])]), "one mark alone shows nothing"
     assert learning(record).title == "BLEU on the dev split"
     assert standing(writers.compared()).title == "BLEU of every model"
     assert closeness(record) is calibration(record) is None
@@ -264,7 +272,7 @@ def test_examples_are_whole_escaped_and_of_any_direction() -> None:
         assert text in read.text
     assert "<mark>laufen</mark>" in html
     assert "<mark>&lt;i&gt;x&lt;/i&gt;</mark>" in html
-    section = html.split("What they write")[1].split("</section>")[0]
+    section = html.split("Translations")[1].split("</section>")[0]
     shown_first, folded = section.split("<details><summary>2 more</summary>")
     assert (shown_first.count("<li>"), folded.count("<li>")) == (4, 2)
     assert section.count('<dd dir="auto">') == section.count("<dd")
@@ -286,7 +294,7 @@ def test_several_runs_on_one_page() -> None:
 def test_pages_without_translators_carry_nothing_of_theirs() -> None:
     html = page([sample.distill(), sample.every()["words"]])
     assert ".examples" not in html
-    assert "What they write" not in html
+    assert "Translations" not in html
 
 
 def test_the_card_names_the_pipeline_the_folder_and_the_limits() -> None:
@@ -297,10 +305,10 @@ def test_the_card_names_the_pipeline_the_folder_and_the_limits() -> None:
     assert front["metrics"] == ["sacrebleu", "chrf", "perplexity"]
     assert "The folder `student-int8` of the run holds" in card
     assert "BLEU 35.0, 7.30 MB on disk, 236 sentences/s" in card
-    assert "The folder `student-int8`" not in model_card(without(record, "student-int8"))
+    assert "The folder `student-int8`" not in model_card(record.but(artifacts=[]))
     assert "Nobody has judged these translations by reading them" in card
     assert "- pairs read: 31,014; dropped: 2 empty source; repeated sources, kept: 41" in card
-    assert "- BLEU 34.9 ± 0.3: corpus BLEU of what is written greedily" in card
+    assert "- BLEU 34.9 ± 0.3: corpus BLEU of greedy translations" in card
 
 
 def test_the_snippet_translates(tmp_path) -> None:

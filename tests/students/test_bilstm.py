@@ -13,20 +13,22 @@ from transformers import AutoModelForSequenceClassification
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.task import TaskInfo
 from limbeck.measure.size import size_of
-from limbeck.students.bilstm import BiLSTMConfig, BiLSTMForSequenceClassification
-from limbeck.students.bilstm_from import principal, to_bilstm
-from limbeck.students.open import open_classifier, open_encoder
-from limbeck.students.shrink import again
+from limbeck.students.bilstm import principal
+from limbeck.students.inherit import reinit
+from limbeck.students.load import load
+from limbeck.students.networks.bilstm import BiLSTMConfig, BiLSTMForSequenceClassification
+from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
 from tiny import VOCABULARY, make_classifier, make_tokenizer
 
 PAD, CLS, SEP, MASK = 0, 2, 3, 4
 SIZES = {"embedding": 6, "hidden": 5, "feed_forward": 7}
+BILSTM = Shrink(family="bilstm")
 
 
 def built(pairs=False, seed=1, **sizes):
     torch.manual_seed(seed)
-    student, _ = to_bilstm(make_classifier(), make_tokenizer(), pairs=pairs, **(SIZES | sizes))
+    student, _ = BILSTM.but(**SIZES | sizes).build(make_classifier(), make_tokenizer(), pairs)
     return student
 
 
@@ -163,7 +165,7 @@ def test_its_shape_can_be_read_like_an_encoders():
 
 def test_equal_width_copies_the_teachers_table():
     teacher = make_classifier()
-    student, came = to_bilstm(teacher, make_tokenizer(), hidden=5, feed_forward=7)
+    student, came = BILSTM.but(hidden=5, feed_forward=7).build(teacher, make_tokenizer())
     table = teacher.get_input_embeddings().weight
     assert torch.equal(student.reader.static.weight, table)
     assert torch.equal(student.reader.tuned.weight, table)
@@ -184,8 +186,8 @@ def test_narrower_tables_keep_the_largest_part_of_the_variance():
 
 
 def test_new_parts_can_be_drawn_again():
-    student, came = to_bilstm(make_classifier(), make_tokenizer(), **SIZES)
-    other = again(student, came.fresh)
+    student, came = BILSTM.but(**SIZES).build(make_classifier(), make_tokenizer())
+    other = reinit(student, came.fresh)
     assert torch.equal(other.reader.static.weight, student.reader.static.weight)
     assert not torch.equal(other.reader.lstm.weight_ih_l0, student.reader.lstm.weight_ih_l0)
     assert not other.reader.static.weight.requires_grad
@@ -193,7 +195,12 @@ def test_new_parts_can_be_drawn_again():
 
 def test_embeddings_wider_than_the_teachers_are_refused():
     with pytest.raises(KnobError, match="at most 32"):
-        to_bilstm(make_classifier(), make_tokenizer(), embedding=33)
+        BILSTM.but(embedding=33).build(make_classifier(), make_tokenizer())
+
+
+def test_it_needs_the_tokenizer():
+    with pytest.raises(ModelError, match="needs the tokenizer"):
+        BILSTM.build(make_classifier())
 
 
 def test_pairs_that_nothing_parts_are_refused():
@@ -201,8 +208,8 @@ def test_pairs_that_nothing_parts_are_refused():
     tokenizer.sep_token = None
     tokenizer.model_input_names = ["input_ids", "attention_mask"]
     with pytest.raises(ModelError, match="sep_token"):
-        to_bilstm(make_classifier(), tokenizer, pairs=True)
-    to_bilstm(make_classifier(), tokenizer, pairs=False)
+        BILSTM.build(make_classifier(), tokenizer, pairs=True)
+    BILSTM.build(make_classifier(), tokenizer, pairs=False)
 
 
 # ---- how it is saved
@@ -233,9 +240,9 @@ def test_it_opens_with_transformers_and_keeps_its_frozen_table(saved):
 
 def test_limbeck_opens_it_as_a_classifier_and_with_a_new_head(saved):
     model, folder = saved
-    opened, _ = open_classifier(folder)
+    opened, _ = load(folder, "")
     assert torch.equal(opened.reader.lstm.weight_ih_l0, model.reader.lstm.weight_ih_l0)
-    other, _ = open_encoder(folder, TaskInfo(kind="classify", labels=("a", "b", "c")))
+    other, _ = load(folder, "classify", TaskInfo(kind="classify", labels=("a", "b", "c")), new_head=True)
     assert torch.equal(other.reader.lstm.weight_ih_l0, model.reader.lstm.weight_ih_l0)
     assert other.classifier.weight.shape == (3, 7)
 

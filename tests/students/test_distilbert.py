@@ -25,6 +25,7 @@ def parameters(model):
 
 
 def cut(teacher, layers=0, **how):
+    layers = layers or (0 if "keep" in how else teacher.config.num_hidden_layers)
     return Shrink(layers=layers, family="distilbert", **how).build(teacher)
 
 

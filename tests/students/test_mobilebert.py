@@ -9,8 +9,9 @@ import torch
 import transformers as hf
 
 from limbeck.core.errors import KnobError, ModelError
+from limbeck.students.inherit import reinit
 from limbeck.students.mobilebert import ib_teacher
-from limbeck.students.shrink import Shrink, again
+from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
 from students.tiny_encoders import COMMON, LABELS, SIZES, batch, classifier, logits
 
@@ -93,7 +94,7 @@ def test_of_a_bert_it_answers_saves_and_opens(kind: str, tmp_path: Path) -> None
     if kind == "ForMaskedLM":
         assert student.get_output_embeddings().weight is student.get_input_embeddings().weight
         assert "cls.predictions.transform.dense.weight" in inheritance.fresh
-    other = again(student, inheritance.fresh)
+    other = reinit(student, inheritance.fresh)
     table = student.get_input_embeddings().weight
     assert torch.equal(other.get_input_embeddings().weight, table)
     student.save_pretrained(tmp_path)
@@ -169,5 +170,5 @@ def test_what_a_mobilebert_cannot_be() -> None:
         mobile(bert(), bottleneck=10)
     with pytest.raises(KnobError, match="at most 32"):
         mobile(bert(), embedding=33)
-    with pytest.raises(KnobError, match=r"'bottleneck' says nothing.*\n.*family mobilebert"):
+    with pytest.raises(KnobError, match=r"'student.bottleneck' has no effect for family 'same'\n.*family mobilebert"):
         Shrink(bottleneck=8, family="same").build(bert())

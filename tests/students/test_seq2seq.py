@@ -9,11 +9,12 @@ import torch
 import transformers as hf
 
 from limbeck.core.errors import KnobError
-from limbeck.students.fingerprint import fingerprint
-from limbeck.students.open_translator import new_translator
-from limbeck.students.places import hidden_places
+from limbeck.core.fingerprint import fingerprint
+from limbeck.students.coordinates import hidden_coordinates
+from limbeck.students.inherit import reinit
+from limbeck.students.seq2seq import new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
-from limbeck.students.shrink import Shrink, again
+from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import Sizes, shape_of, sizes_of
 from students.tiny_translators import FAMILIES, logits, tokenizer, translator
 
@@ -35,10 +36,10 @@ WIDTHS = {
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_whole_student_answers_bit_for_bit_as_its_teacher(family: str) -> None:
     teacher = translator(family)
-    student, inheritance = Shrink().build(teacher)
+    student, inheritance = Shrink(layers=4, decoder_layers=4).build(teacher)
     assert torch.equal(logits(student), logits(teacher))
     assert (inheritance.sliced, inheritance.fresh, inheritance.dropped) == (0, [], [])
-    assert inheritance.layers == inheritance.writing == [0, 1, 2, 3]
+    assert inheritance.layers == inheritance.decoder_layers == [0, 1, 2, 3]
     assert student.generation_config == teacher.generation_config
     assert student.generation_config is not teacher.generation_config
 
@@ -47,7 +48,7 @@ def test_a_whole_student_answers_bit_for_bit_as_its_teacher(family: str) -> None
 def test_the_student_answers_as_the_teacher_with_layers_deleted(family: str) -> None:
     teacher = translator(family)
     student, inheritance = Shrink(layers=3, decoder_layers=2).build(teacher)
-    assert "reads with teacher layers 0, 2, 3 and writes with 0, 3: " in inheritance.sentence()
+    assert "the teacher's encoder layers 0, 2, 3 and decoder layers 0, 3: " in inheritance.sentence()
     for stack, gone in ((teacher.get_encoder(), [1]), (teacher.get_decoder(), [2, 1])):
         layers = stack.block if hasattr(stack, "block") else stack.layers
         for layer in gone:
@@ -95,7 +96,7 @@ def test_sinusoids_are_computed_for_the_width_not_cut(family: str) -> None:
         tables = [getattr(model.model, stack).embed_positions for model in (student, fresh, teacher)]
         mine, right, theirs = (table.weights if family == "m2m_100" else table.weight for table in tables)
         assert torch.equal(mine, right)
-        assert not torch.equal(mine, theirs[:, hidden_places(sizes_of(teacher.config), sizes_of(student.config))])
+        assert not torch.equal(mine, theirs[:, hidden_coordinates(sizes_of(teacher.config), sizes_of(student.config))])
 
 
 def test_a_student_without_the_first_layer_has_its_bias_of_distances() -> None:
@@ -171,7 +172,7 @@ def test_a_projection_of_its_own_stays_its_own(tmp_path: Path) -> None:
     student, _ = Shrink(layers=4).build(teacher)
     assert torch.equal(logits(student), logits(teacher))
     narrow, _ = Shrink(hidden=16, decoder_layers=2).build(teacher)
-    places = hidden_places(sizes_of(teacher.config), sizes_of(narrow.config))
+    places = hidden_coordinates(sizes_of(teacher.config), sizes_of(narrow.config))
     assert torch.equal(narrow.lm_head.weight, teacher.lm_head.weight[:, places])
     assert torch.equal(narrow.shared.weight, teacher.shared.weight[:, places])
     narrow.save_pretrained(tmp_path)
@@ -181,7 +182,7 @@ def test_a_projection_of_its_own_stays_its_own(tmp_path: Path) -> None:
 def test_more_layers_may_write_than_read_where_transformers_can_write_so() -> None:
     student, _ = Shrink(layers=1).build(translator("bart"))
     assert student.generate(torch.tensor([[5, 6, 2]]), max_length=6).shape[1] > 1
-    with pytest.raises(KnobError, match=r"more layers that write \(4\) than read \(1\)\n.*at most 1"):
+    with pytest.raises(KnobError, match=r"more decoder layers \(4\) than encoder layers \(1\)\n.*at most 1"):
         Shrink(layers=1).build(translator("t5"))
 
 
@@ -201,7 +202,7 @@ def test_stacks_of_different_widths_lose_layers_only() -> None:
     student, inheritance = Shrink(layers=2, decoder_layers=1).build(teacher)
     assert (student.config.decoder_ffn_dim, student.config.decoder_attention_heads) == (48, 2)
     assert inheritance.fresh == []
-    with pytest.raises(KnobError, match="heads 4, those that write 2"):
+    with pytest.raises(KnobError, match="heads 4, its decoder layers 2"):
         Shrink(hidden=16).build(teacher)
 
 
@@ -233,15 +234,15 @@ def test_at_least_one_layer_reads_and_writes() -> None:
 @pytest.mark.parametrize(
     ("shrink", "message"),
     [
-        (Shrink(decoder_layers=5), "'decoder_layers' is 5, but the teacher has 4 layers that write"),
-        (Shrink(keep="0,2", decoder_layers=1), "keeps 2 layers that write, but knob 'decoder_layers' is 1"),
+        (Shrink(decoder_layers=5), "'decoder_layers' is 5, but the teacher has 4 decoder layers"),
+        (Shrink(keep="0,2", decoder_layers=1), "keeps 2 decoder layers, but knob 'decoder_layers' is 1"),
         (Shrink(keep="0,4"), "the teacher's layers are 0 to 3"),
         (Shrink(family="albert"), "family 'albert'"),
         (Shrink(family="bilstm"), "family 'bilstm'"),
         (Shrink(family="distilbert"), "family 'distilbert'"),
         (Shrink(family="mobilebert"), "family 'mobilebert'"),
-        (Shrink(groups=2), "'groups' says nothing of translators"),
-        (Shrink(embedding=8), "'embedding' says nothing of translators"),
+        (Shrink(groups=2), "'student.groups' has no effect for encoder-decoder"),
+        (Shrink(embedding=8), "'student.embedding' has no effect for encoder-decoder"),
         (Shrink(hidden=31), "31 does not divide into 4 heads"),
     ],
 )
@@ -251,15 +252,15 @@ def test_what_does_not_fit_is_refused(shrink: Shrink, message: str) -> None:
 
 
 def test_layers_by_number_must_be_in_both_stacks() -> None:
-    with pytest.raises(KnobError, match="layers that write are 0 to 5"):
+    with pytest.raises(KnobError, match="decoder layers are 0 to 5"):
         Shrink(keep="0,11").sizes(BASE)
 
 
 def test_what_is_of_translators_is_refused_elsewhere() -> None:
     encoder = Sizes(layers=12, hidden=768, heads=12, feed_forward=3072)
-    with pytest.raises(KnobError, match="no layers that write"):
+    with pytest.raises(KnobError, match="no decoder layers"):
         Shrink(decoder_layers=1).sizes(encoder)
-    with pytest.raises(KnobError, match="no layers that write"):
+    with pytest.raises(KnobError, match="no decoder layers"):
         Shrink(preset="deep-shallow").sized(encoder)
 
 
@@ -278,7 +279,7 @@ def test_a_fingerprint_changes_with_any_weight(family: str) -> None:
 
 
 def test_a_quarter_of_the_parameters_is_within_reach() -> None:
-    teacher = new_translator(Seq2SeqConfig(), tokenizer(997))
+    teacher = new_seq2seq(Seq2SeqConfig(), tokenizer(997))
     asked = Shrink(preset="half", hidden=128, feed_forward=512).sized(sizes_of(teacher.config))
     student, inheritance = asked.build(teacher)
     assert shape_of(student) == shape_of(student).but(layers=2, decoder_layers=2, hidden=128, heads=2)
@@ -295,4 +296,4 @@ def test_sizes_can_be_tried_without_memory() -> None:
 
 def test_copies_for_other_seeds_are_whole() -> None:
     student, inheritance = Shrink(hidden=16).build(translator("m2m_100"))
-    assert torch.equal(logits(again(student, inheritance.fresh)), logits(student))
+    assert torch.equal(logits(reinit(student, inheritance.fresh)), logits(student))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ import transformers as hf
 from hypothesis import given
 from hypothesis import strategies as st
 
+import limbeck
 from limbeck.core.errors import KnobError, ModelError
-from limbeck.students.places import hidden_places, spread, within_head
-from limbeck.students.shrink import Inheritance, Shrink, kept_layers
+from limbeck.students.coordinates import hidden_coordinates, spread, within_head
+from limbeck.students.inherit import Inheritance
+from limbeck.students.shrink import Shrink, kept_layers
 from limbeck.students.sizes import Sizes, shape_of, sizes_of
 from students.tiny_encoders import COMMON, CONFIGS, LABELS, SIZES, classifier, logits
 
@@ -36,7 +39,7 @@ WIDTHS = {
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_layers_kept_is_the_teacher_bit_for_bit(family: str) -> None:
     teacher = classifier(family)
-    student, inheritance = Shrink().build(teacher)
+    student, inheritance = Shrink(layers=4).build(teacher)
     assert torch.equal(logits(student), logits(teacher))
     assert inheritance == Inheritance(layers=[0, 1, 2, 3], whole=len(teacher.state_dict()))
     assert not student.training
@@ -107,7 +110,7 @@ def test_removing_silent_neurons_changes_no_answer(family: str) -> None:
 def test_a_kept_head_keeps_its_query_key_value_and_output(family: str) -> None:
     teacher = classifier(family)
     before, after = sizes_of(teacher.config), Sizes(layers=4, hidden=16, heads=2, feed_forward=64)
-    places = hidden_places(before, after)
+    places = hidden_coordinates(before, after)
     assert places == [*range(8), *range(24, 32)]
     student, _ = Shrink(heads=2).build(teacher)
     fused = {"deberta": ("in_proj", (4, 3, 8, 32), (2, 3, 8, 16)), "modernbert": ("Wqkv", (3, 4, 8, 32), (3, 2, 8, 16))}
@@ -197,7 +200,7 @@ def test_building_is_reproducible_and_leaves_the_teacher_alone() -> None:
 @pytest.mark.parametrize(
     ("shrink", "parameters"),
     [
-        (Shrink(), 109_482_240),
+        (Shrink(layers=12), 109_482_240),
         (Shrink(layers=6), 66_955_008),  # TinyBERT6
         (Shrink(layers=3), 45_691_392),  # PKD-3
         (Shrink(layers=4, hidden=312, heads=12, feed_forward=1200), 14_350_248),  # TinyBERT4
@@ -261,7 +264,7 @@ def test_hidden_places_are_a_subset_in_order(heads: int, head_size: int, data: s
     teacher = Sizes(layers=1, hidden=heads * head_size, heads=heads, feed_forward=1)
     few = data.draw(st.integers(1, heads))
     student = Sizes(1, few * data.draw(st.integers(1, teacher.hidden // few)), few, 1)
-    places = hidden_places(teacher, student)
+    places = hidden_coordinates(teacher, student)
     assert len(places) == student.hidden
     assert places == sorted(set(places))
     assert 0 <= places[0] <= places[-1] < teacher.hidden
@@ -330,7 +333,7 @@ def test_the_module_is_free_of_torch() -> None:
     import subprocess
     import sys
 
-    code = "import sys, limbeck.students.shrink, limbeck.students.open; sys.exit('torch' in sys.modules)"
+    code = "import sys, limbeck.students.shrink, limbeck.students.load; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -360,3 +363,27 @@ def test_a_size_by_name(asked, expected):
 def test_a_size_by_name_and_another_by_number_are_refused():
     with pytest.raises(KnobError, match="both say how large"):
         Shrink(preset="half", layers=5).sized(Sizes(layers=12, hidden=768, heads=12, feed_forward=3072))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "layers"),
+    [({}, 2), ({"preset": "half"}, 2), ({"preset": "quarter"}, 1), ({"layers": 3}, 3), ({"keep": "last"}, 2)],
+)
+def test_building_gives_the_size_promised(sizes, layers):
+    student, inheritance = Shrink(**sizes).build(classifier("bert"))
+    assert shape_of(student).layers == len(inheritance.layers) == layers
+    assert shape_of(limbeck.shrink(classifier("bert"), **sizes)).layers == layers
+
+
+def test_a_size_by_name_that_another_contradicts_is_refused_in_building_too():
+    with pytest.raises(KnobError, match="both say how large"):
+        limbeck.shrink(classifier("bert"), preset="half", layers=3)
+
+
+@pytest.mark.parametrize("public", [limbeck.shrink, limbeck.Shrink], ids=["shrink", "Shrink"])
+def test_the_examples_run(public):
+    example = doctest.DocTestFinder(recurse=False).find(public, "example", globs={})[0]
+    assert example.examples
+    runner = doctest.DocTestRunner()
+    runner.run(example)
+    assert runner.failures == 0

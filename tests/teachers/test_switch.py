@@ -11,9 +11,9 @@ from limbeck.core.trace import Batch, Projection, Trace
 from limbeck.core.want import Want
 from limbeck.functional.truncated import top_of
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
-from limbeck.recipes.multilingual import smoothed_words_and_teacher
-from limbeck.teachers.switch import Owners, Switch, share
-from limbeck.teachers.switch_settings import SwitchSettings
+from limbeck.recipes.multilingual import MULTILINGUAL
+from limbeck.teachers.settings import SwitchSettings
+from limbeck.teachers.switch import DirectionIndex, Switch, share
 
 WORDS = 9
 TASK = TaskInfo(kind="translate", vocab_size=WORDS)
@@ -60,7 +60,7 @@ def two():
     labels = torch.randint(0, WORDS, asked.shape, generator=draw)
     batch = Batch(TASK, torch.tensor([30, 10, 20]), labels, asked.clone(), predicted=asked)
     logits = torch.randn(6, WORDS, generator=draw, dtype=torch.float64)
-    owners = Owners.of(("en-de", "de-en"), np.array([10, 20, 30, 30]), np.array([1, 0, 0, 1]))
+    owners = DirectionIndex.of(("en-de", "de-en"), np.array([10, 20, 30, 30]), np.array([1, 0, 0, 1]))
     return batch, logits, owners
 
 
@@ -69,22 +69,22 @@ def test_only_rows_of_the_direction_that_is_passed_change(two):
     kept = Kept(logits, 4)
     switch = Switch(kept, owners, {"en-de": 20.0, "de-en": 30.0}, THRESHOLD)
     assert switch.answer(batch).top is kept.top
-    switch.heed({"bleu of en-de": 20.5, "bleu of de-en": 31.0})
+    switch.update({"bleu of en-de": 20.5, "bleu of de-en": 31.0})
     assert switch.shares == {"en-de": 1.0, "de-en": 0.0}
     top, second = switch.answer(batch).top, slice(2, 5)
     assert torch.equal(top.ids[second, 0], batch.labels[1])
     assert (top.log_p[second].exp().sum(-1) == 1).all()
     for rows in (slice(0, 2), slice(5, 6)):
         assert torch.equal(top.log_p[rows], kept.top.log_p[rows])
-    switch.heed({"bleu of en-de": 20.5, "bleu of de-en": 30.9})
+    switch.update({"bleu of en-de": 20.5, "bleu of de-en": 30.9})
     assert switch.answer(batch).top is kept.top, "a student that falls back has its teacher again"
 
 
 def test_the_only_direction_of_a_run_goes_by_bleu(two):
     batch, logits, _ = two
-    owners = Owners.of(("",), np.array([10, 20, 30]), np.zeros(3, np.int64))
+    owners = DirectionIndex.of(("",), np.array([10, 20, 30]), np.zeros(3, np.int64))
     switch = Switch(Kept(logits, 4), owners, {"": 50.0}, THRESHOLD)
-    switch.heed({"bleu": 51.0, "chrf": 1.0})
+    switch.update({"bleu": 51.0, "chrf": 1.0})
     assert torch.equal(switch.answer(batch).top.ids[:, 0], batch.labels[batch.predicted])
 
 
@@ -113,7 +113,7 @@ def test_the_recipe_without_its_teacher_is_smoothed_cross_entropy(two):
     smoothed = torch.nn.functional.cross_entropy(student, labels, reduction="none", label_smoothing=0.1)
     torch.testing.assert_close(loss(alone, kept.answer(batch), batch, student), smoothed)
     switch = Switch(kept, owners, {"en-de": 0.0, "de-en": 0.0}, THRESHOLD)
-    switch.heed({"bleu of en-de": 1.0, "bleu of de-en": 1.0})
+    switch.update({"bleu of en-de": 1.0, "bleu of de-en": 1.0})
     plain = torch.nn.functional.cross_entropy(student, labels, reduction="none")
-    found = loss(smoothed_words_and_teacher(TASK), switch.answer(batch), batch, student)
+    found = loss(MULTILINGUAL.objective(TASK), switch.answer(batch), batch, student)
     torch.testing.assert_close(found, 0.5 * smoothed + 0.5 * plain, rtol=0, atol=1e-12)

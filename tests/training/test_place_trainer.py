@@ -4,20 +4,24 @@ import pytest
 import torch
 
 from limbeck.core.forward import forward
-from limbeck.data.encode import to_batch
-from limbeck.data.place_corpus import load_places
-from limbeck.data.settings import DataSettings
-from limbeck.data.window_settings import WindowSettings
+from limbeck.data.batches import to_batch
+from limbeck.data.settings import DataSettings, WindowSettings
+from limbeck.data.span.corpus import encode_questions, read_questions
+from limbeck.data.token.corpus import encode_sentences, read_sentences
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.objectives.loss import loss
-from limbeck.recipes.place_exam import PlaceExam
+from limbeck.objectives.weighted_sum import weighted_sum
+from limbeck.tasks.span import SpanEvaluator
+from limbeck.tasks.token import TokenEvaluator
 from limbeck.teachers.live import LiveTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 from tiny import make_tokenizer
 from tiny_places import TAGS, make_questions, make_reader, make_sentences, make_tagger
 
-MAKE = {"tag": (make_tagger, make_sentences), "answer": (make_reader, make_questions)}
+MAKE = {
+    "tag": (make_tagger, make_sentences, TokenEvaluator),
+    "answer": (make_reader, make_questions, SpanEvaluator),
+}
 
 
 def trained(kind, folder, batch_size, accumulate):
@@ -26,9 +30,12 @@ def trained(kind, folder, batch_size, accumulate):
     for row in rows[:5]:
         row["tags" if kind == "tag" else "answers"] = None
     splits = {"train": rows, "dev": rows, "test": rows}
-    known = TAGS if kind == "tag" else ()
-    corpus = load_places(DataSettings(), WindowSettings(), kind, make_tokenizer(), splits, known_labels=known)
-    exam = PlaceExam(corpus, make_tokenizer(), WindowSettings())
+    settings = DataSettings(), WindowSettings()
+    if kind == "tag":
+        corpus = encode_sentences(read_sentences(*settings, splits, TAGS), make_tokenizer(), *settings)
+    else:
+        corpus = encode_questions(read_questions(*settings, splits), make_tokenizer(), *settings)
+    evaluator = MAKE[kind][2](corpus, make_tokenizer(), WindowSettings())
     how = {"batch_size": batch_size, "accumulate": accumulate, "epochs": 1.0, "warmup": 0.0, "evals_per_epoch": 1}
     model = make(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     trainer = Distiller(
@@ -39,11 +46,11 @@ def trained(kind, folder, batch_size, accumulate):
         # plain descent: an optimiser that divides by the gradient's size would hide a wrong one
         schedule=Schedule(learning_rate=1e-2, max_grad_norm=0.0, weight_decay=0.0, bucket=False, **how),
         train=corpus.train,
-        dev=exam.dev,
-        collate=exam.collate,
+        dev=evaluator.dev,
+        collate=evaluator.collate,
         folder=folder,
         seed=0,
-        **exam.watched(),
+        **evaluator.while_training(),
     )
     trainer.optimizer = torch.optim.SGD(model.parameters(), 1e-2)
     trainer.train()
@@ -69,11 +76,11 @@ def test_the_loss_is_the_mean_over_the_rows(kind, tmp_path):
     rows, make = trainer.train_dataset, MAKE[kind][0]
     batch = to_batch(trainer.data_collator([rows[row] for row in range(len(rows))]), trainer.task)
     shown = forward(make(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), batch)
-    expected, _ = loss(trainer.objective, shown, trainer.teacher.answer(batch), batch)
+    expected, _ = weighted_sum(trainer.objective, shown, trainer.teacher.answer(batch), batch)
     assert trainer.curve()[0].loss == pytest.approx(expected.item(), abs=1e-4)
     assert len(batch.in_loss) == len(batch.labels) == (24 if kind == "answer" else int(batch.predicted.sum()))
 
 
-def test_dev_figures_come_from_the_exam(tmp_path):
+def test_dev_metrics_come_from_the_evaluator(tmp_path):
     _, trainer = trained("answer", tmp_path, 4, 1)
     assert {"f1", "exact_match", "loss"} <= trainer.curve()[-1].dev.keys()

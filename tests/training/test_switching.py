@@ -8,14 +8,15 @@ from transformers import TrainerCallback
 from limbeck.core.objective import requests
 from limbeck.core.task import TaskInfo
 from limbeck.core.want import Request, Want
-from limbeck.data.sequences import SequenceCollator, encode_sequences, sequence_batches
-from limbeck.recipes.multilingual import smoothed_words_and_teacher
-from limbeck.students.open import shape_of
-from limbeck.teachers.keep import keep
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
+from limbeck.data.seq2seq.sequences import encode_sequences
+from limbeck.recipes.multilingual import MULTILINGUAL
+from limbeck.students.sizes import shape_of
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.store import About, Store, StoreTeacher
-from limbeck.teachers.switch import Owners, Switch
-from limbeck.teachers.switch_settings import SwitchSettings
+from limbeck.teachers.settings import SwitchSettings
+from limbeck.teachers.switch import DirectionIndex, Switch
+from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.switching import Switching, switching
 from limbeck.training.trainer import Distiller
@@ -42,10 +43,10 @@ def rows():
 
 @pytest.fixture(scope="module")
 def kept(rows, tmp_path_factory):
-    store = Store(tmp_path_factory.mktemp("store"), About(k=8, vocabulary=TASK.vocab_size), write=True)
+    store = TopKCache(tmp_path_factory.mktemp("store"), Manifest(k=8, vocabulary=TASK.vocab_size), write=True)
     present = LiveTeacher(make_marian(seed=4), Request(Want.LOGITS | Want.TOP), TASK.vocab_size)
-    keep(store, present, sequence_batches(rows, SequenceCollator(TOKENIZER.pad_token_id, TASK), 16), lambda done: None)
-    return StoreTeacher(store)
+    store.fill(present, batches(rows, Collator(TOKENIZER.pad_token_id, TASK), 16), lambda done: None)
+    return TopKTeacher(store)
 
 
 class Seen(TrainerCallback):
@@ -63,16 +64,16 @@ class Seen(TrainerCallback):
 
 
 def make_switch(rows, kept, strategy="threshold"):
-    owners = Owners.of(("a-b", "b-a"), rows.uids, np.arange(len(rows)) % 2)
+    owners = DirectionIndex.of(("a-b", "b-a"), rows.uids, np.arange(len(rows)) % 2)
     return Switch(kept, owners, {"a-b": 24.0, "b-a": 20.0}, SwitchSettings(strategy=strategy))
 
 
 def trainer(folder, rows, switch, last=0):
     model = make_marian(seed=1, scale=1.0)
-    objective = smoothed_words_and_teacher(TASK)
+    objective = MULTILINGUAL.objective(TASK)
     seen = Seen(switch, last)
 
-    def gauge(model):
+    def dev_metrics(model):
         step = made.state.global_step
         both = dict(zip(("bleu of a-b", "bleu of b-a"), DEV[step], strict=True))
         return {"loss": 1.0, "bleu": float(step), **both}
@@ -85,11 +86,11 @@ def trainer(folder, rows, switch, last=0):
         schedule=Schedule(epochs=5, evals_per_epoch=1, batch_size=12, learning_rate=1e-3, patience=0),
         train=rows,
         dev=rows,
-        collate=SequenceCollator(TOKENIZER.pad_token_id, TASK),
+        collate=Collator(TOKENIZER.pad_token_id, TASK),
         folder=folder,
         seed=2,
-        ask=requests(objective, shape_of(model), shape_of(model))[0],
-        gauge=gauge,
+        request=requests(objective, shape_of(model), shape_of(model))[0],
+        dev_metrics=dev_metrics,
         callbacks=[*switching(switch), seen],
     )
     return made, seen
@@ -129,7 +130,7 @@ def test_a_run_resumed_between_evaluations_ends_like_an_unbroken_one(unbroken, r
 def test_a_new_run_begins_with_every_teacher_on(unbroken, rows, kept, tmp_path):
     """One switch serves all seeds, one after another."""
     switch = make_switch(rows, kept)
-    switch.heed({"bleu of a-b": 90.0, "bleu of b-a": 90.0})
+    switch.update({"bleu of a-b": 90.0, "bleu of b-a": 90.0})
     made, seen = trainer(tmp_path, rows, switch, last=3)
     with pytest.raises(KeyboardInterrupt):
         made.train()

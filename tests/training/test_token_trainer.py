@@ -10,8 +10,7 @@ from limbeck.core.objective import requests
 from limbeck.core.teacher import NoTeacher
 from limbeck.core.want import Request, Want
 from limbeck.objectives import Cosine, LanguageModeling, Truncated, WordKD
-from limbeck.recipes.word_exam import TokenExam
-from limbeck.students.open import shape_of
+from limbeck.students.sizes import shape_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
@@ -37,25 +36,24 @@ def words():
 
 
 def distiller(
-    folder, words, teacher, *, model=None, callbacks=(), seed=3, objective=TRIPLE, dropout=0.1, gauge=None, **how
+    folder, words, teacher, *, model=None, callbacks=(), seed=3, objective=TRIPLE, dropout=0.1, dev_metrics=None, **how
 ):
     set_seed(seed)
     drop = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     model = model or make_masked(layers=1, **drop)
-    exam = TokenExam(words)
     return Distiller(
         model,
         objective=objective,
         teacher=teacher,
-        task=words.task,
+        task=words.info,
         schedule=Schedule(**{"epochs": 2, "batch_size": 12, "learning_rate": 1e-3} | how),
         train=words.splits["train"],
-        dev=exam.dev,
-        collate=exam.collate,
+        dev=words.dev,
+        collate=words.collate,
         folder=folder,
         seed=seed,
-        ask=requests(objective, shape_of(model), shape_of(model))[0],
-        gauge=gauge or exam.watched()["gauge"],
+        request=requests(objective, shape_of(model), shape_of(model))[0],
+        dev_metrics=dev_metrics or words.dev_metrics,
         callbacks=list(callbacks),
     )
 
@@ -135,11 +133,11 @@ def test_new_masks_every_epoch_or_by_turns(tmp_path, teacher):
         words = make_words(make_tokenizer(), documents=30, rounds=rounds)
         read = []
         trainer = distiller(tmp_path / str(rounds), words, teacher, objective=1.0 * LanguageModeling(), epochs=epochs)
-        asked = trainer.compute_loss
+        before = trainer.compute_loss
 
         def compute_loss(model, inputs, **how):
             read.extend(inputs["uids"].tolist())
-            return asked(model, inputs, **how)
+            return before(model, inputs, **how)
 
         trainer.compute_loss = compute_loss
         trainer.train()
@@ -159,11 +157,11 @@ def test_the_lowest_dev_perplexity_decides(tmp_path, words, teacher):
     said = iter([9.0, 4.0, 7.0, 5.0])
     kept = []
 
-    def gauge(model):
+    def dev_metrics(model):
         kept.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
         return {"loss": 1.0, "perplexity": next(said)}
 
-    trainer = distiller(tmp_path, words, teacher, gauge=gauge)
+    trainer = distiller(tmp_path, words, teacher, dev_metrics=dev_metrics)
     trainer.train()
     assert trainer.state.best_metric == 4.0
     assert len(kept) == 4
@@ -173,12 +171,14 @@ def test_the_lowest_dev_perplexity_decides(tmp_path, words, teacher):
 
 def test_early_stopping_watches_perplexity(tmp_path, words, teacher):
     said = iter([5.0, 6.0, 7.0, 8.0, 9.0, 10.0])
-    trainer = distiller(tmp_path, words, teacher, gauge=lambda model: {"perplexity": next(said)}, epochs=3, patience=2)
+    trainer = distiller(
+        tmp_path, words, teacher, dev_metrics=lambda model: {"perplexity": next(said)}, epochs=3, patience=2
+    )
     trainer.train()
     assert next(said) == 8.0
 
 
-def test_the_gauge_is_logged_and_on_the_curve(tmp_path, words, teacher):
+def test_dev_metrics_are_logged_and_on_the_curve(tmp_path, words, teacher):
     note = Note()
     trainer = distiller(tmp_path, words, teacher, callbacks=[note], epochs=1)
     trainer.train()
@@ -189,8 +189,7 @@ def test_the_gauge_is_logged_and_on_the_curve(tmp_path, words, teacher):
     assert [point.dev["perplexity"] for point in measured] == [logs["eval_perplexity"] for logs in logged]
     assert {"perplexity", "token_nll", "token_accuracy", "token_ece", "loss"} == measured[-1].dev.keys()
     assert measured[-1].dev["perplexity"] == pytest.approx(math.exp(measured[-1].dev["token_nll"]))
-    exam = TokenExam(words)
-    assert exam.watched()["gauge"](trainer.model)["perplexity"] == min(p.dev["perplexity"] for p in measured)
+    assert words.dev_metrics(trainer.model)["perplexity"] == min(p.dev["perplexity"] for p in measured)
     point = next(point for point in curve if point.loss is not None)
     assert point.terms.keys() == {"language", "word", "cosine"}
     weighted = 2 * point.terms["language"] + 5 * point.terms["word"] + point.terms["cosine"]
@@ -202,7 +201,7 @@ def test_it_learns(tmp_path):
     trainer = distiller(
         tmp_path, words, NoTeacher(), objective=1.0 * LanguageModeling(), epochs=4, learning_rate=1e-2, dropout=0.0
     )
-    before = TokenExam(words).watched()["gauge"](trainer.model)["perplexity"]
+    before = words.dev_metrics(trainer.model)["perplexity"]
     trainer.train()
     assert before == pytest.approx(WORDS, rel=0.2)
     assert trainer.state.best_metric < before / 2

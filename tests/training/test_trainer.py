@@ -5,17 +5,25 @@ import torch
 from transformers import TrainerCallback, set_seed
 
 from limbeck.core.errors import KnobError
+from limbeck.core.objective import requests
+from limbeck.core.tap import install
 from limbeck.core.teacher import NoTeacher
-from limbeck.data.corpus import load
-from limbeck.data.encode import Collator, batches, encode
+from limbeck.data.batches import batches
+from limbeck.data.padding import Collator
 from limbeck.data.settings import DataSettings
+from limbeck.data.text.encode import encode
+from limbeck.data.text.examples import read_texts
 from limbeck.objectives import Labels, SoftTargets
-from limbeck.recipes.cell import scorer
-from limbeck.teachers.cache import Cache
+from limbeck.objectives.tinybert import TinyBERT
+from limbeck.students.sizes import shape_of
+from limbeck.tasks.text import TextEvaluator
 from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.logits import LogitsCache
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import COMPLETE, Distiller
 from tiny import make_classifier, make_rows, make_tokenizer
+
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +31,7 @@ def corpus():
     rows = make_rows(200)
     for row in rows[::9]:
         row["label"] = ""
-    return load(DataSettings(), rows)
+    return read_texts(DataSettings(), rows)
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +43,20 @@ def distiller(folder, corpus, teacher, *, callbacks=(), seed=3, objective=None, 
     tokenizer = make_tokenizer()
     set_seed(seed)
     model = make_classifier(layers=2, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    splits = {name: encode(getattr(corpus, name), tokenizer, 32) for name in ("train", "dev")}
+    evaluator = TextEvaluator(corpus.task, tokenizer, splits)
     return Distiller(
         model,
         objective=objective or 0.5 * Labels() + 0.5 * SoftTargets(temperature=3.0),
         teacher=teacher,
         task=corpus.task,
         schedule=Schedule(**{"epochs": 3, "batch_size": 16, "learning_rate": 1e-3} | schedule),
-        train=encode(corpus.train, tokenizer, 32),
-        dev=encode(corpus.dev, tokenizer, 32),
-        collate=Collator(tokenizer, corpus.task),
+        train=splits["train"],
+        dev=evaluator.dev,
+        collate=evaluator.collate,
         folder=folder,
         seed=seed,
-        score=scorer(corpus.task),
+        **evaluator.while_training(),
         callbacks=list(callbacks),
     )
 
@@ -112,10 +122,10 @@ def test_a_half_written_checkpoint_is_passed_over(tmp_path, corpus, teacher):
 
 
 def test_live_and_cached_teachers_give_the_same_losses(tmp_path, corpus, teacher):
-    cache = Cache(tmp_path / "cache", {})
+    cache = LogitsCache(tmp_path / "cache", {})
     tokenizer = make_tokenizer()
     for split in (corpus.train, corpus.dev):
-        cache.fill(teacher, batches(encode(split, tokenizer, 32), Collator(tokenizer, corpus.task), 32))
+        cache.fill(teacher, batches(encode(split, tokenizer, 32), Collator.of(tokenizer, corpus.task), 32))
     live, cached = (
         distiller(tmp_path / name, corpus, asked) for name, asked in (("live", teacher), ("cached", cache.teacher()))
     )
@@ -192,3 +202,45 @@ def test_callbacks_of_transformers_work(tmp_path, corpus, teacher):
 def test_a_logger_that_is_not_there_is_explained(tmp_path, corpus, teacher):
     with pytest.raises(KnobError, match=r"train.report_to.*\n.*install"):
         distiller(tmp_path, corpus, teacher, report_to="no-such-logger")
+
+
+def stepped(folder, corpus, objective, **how):
+    """The weights after one step of plain descent, and the loss told of it; Adam would hide a wrong size."""
+    teacher, model = make_classifier(seed=5), make_classifier(layers=2, **NO_DROPOUT)
+    of_student, of_teacher = requests(objective, shape_of(model), shape_of(teacher))
+    tokenizer = make_tokenizer()
+    trainer = Distiller(
+        install(model),
+        objective=objective,
+        teacher=LiveTeacher(install(teacher), of_teacher),
+        task=corpus.task,
+        schedule=Schedule(epochs=1, warmup=0.0, max_grad_norm=0.0, evals_per_epoch=1, bucket=False, **how),
+        train=encode(corpus.train, tokenizer, 32),
+        dev=encode(corpus.dev, tokenizer, 32),
+        collate=Collator.of(tokenizer, corpus.task),
+        folder=folder,
+        seed=0,
+        request=of_student,
+        best=False,
+    )
+    trainer.optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    trainer.train()
+    assert trainer.state.global_step == 1
+    return weights(trainer), losses(trainer)
+
+
+def test_micro_batches_of_unequal_padding_give_the_gradient_of_one_batch(tmp_path):
+    """A mean over the tokens that are there: padding, of which every batch has its own amount, counts nowhere."""
+    rows = [{"text": " ".join(["good"] * length), "label": "positive"} for length in (1, 20, 2, 3, 12, 2, 1, 28, 5)]
+    rows[0]["label"] = "negative"
+    corpus = read_texts(DataSettings(), {"train": rows, "dev": rows[:2], "test": rows[:2]})
+    objective = 1.0 * TinyBERT()
+    start = make_classifier(layers=2, **NO_DROPOUT).state_dict()
+    whole, told = stepped(tmp_path / "whole", corpus, objective, batch_size=9)
+    moved = {name: whole[name] - start[name] for name in whole}
+    assert max(change.abs().max() for change in moved.values()) > 1e-3
+    for size, accumulate in ((3, 3), (1, 9)):
+        parts, told_of_parts = stepped(tmp_path / str(size), corpus, objective, batch_size=size, accumulate=accumulate)
+        assert told_of_parts == pytest.approx(told, rel=1e-4)
+        for name, change in moved.items():
+            assert torch.allclose(parts[name] - start[name], change, atol=1e-6, rtol=1e-3), name

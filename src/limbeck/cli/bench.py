@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.core.errors import DataError
-from limbeck.core.knob import Settings, knob
-from limbeck.core.task import SEQ2SEQ_KINDS, Kind
-from limbeck.data.parallel_settings import ParallelSettings
-from limbeck.data.settings import DataSettings
-from limbeck.data.window_settings import WindowSettings
-from limbeck.measure.settings import MeasureSettings
-from limbeck.recipes.run import undot
+from limbeck.jobs.bench_settings import BenchRun
+from limbeck.jobs.runfile import undot
 
 
-class BenchKnobs(Settings):
-    data: DataSettings = knob(DataSettings(), "the texts to time the models on")
-    windows: WindowSettings = knob(WindowSettings(), "words and answers in texts, for --task tag and answer")
-    parallel: ParallelSettings = knob(ParallelSettings(), "sources and targets, for --task translate")
-    beam: int = knob(5, "of translators: hypotheses kept open; 1 is greedy", at_least=1, short="--beam")
-    measure: MeasureSettings = knob(MeasureSettings(), "how they are timed")
-
-
-@with_knobs(BenchKnobs)
+@with_knobs(BenchRun)
 def bench(
     models: Annotated[
         list[str],
@@ -42,50 +27,19 @@ def bench(
 
     Translators, in transformers and in CTranslate2: limbeck bench DIR runs/small/student-int8 --task translate
     """
-    settings = BenchKnobs(**undot(knobs or {}))
+    settings = BenchRun(**undot(knobs or {}))
     from rich.console import Console
 
     from limbeck.cli.display import watching
     from limbeck.cli.distill import command_line
-    from limbeck.recipes.evaluate import bench as run_bench
-    from limbeck.recipes.evaluate import kind_timed
+    from limbeck.jobs.bench import bench as run_bench
     from limbeck.report import Report
     from limbeck.report.table import terminal_table
 
-    kind = kind_timed(models, settings.data.task)
-    texts = _texts(settings, kind)
     with watching() as watcher:
-        record = run_bench(
-            models,
-            texts,
-            settings.measure,
-            kind=kind,
-            max_length=settings.data.max_length,
-            beam=settings.beam if kind in SEQ2SEQ_KINDS else 0,
-            watcher=watcher,
-            command=command_line(),
-        )
+        record = run_bench(models, run=settings, watcher=watcher, command=command_line())
     console = Console()
     console.print(terminal_table(record))
     if out:
         record.save(out / "record.json")
         console.print(f"report  {Report((record,)).save(out / 'report.html')}", highlight=False, soft_wrap=True)
-
-
-def _texts(settings: BenchKnobs, kind: Kind) -> list[tuple[str, str]]:
-    """What the models are timed on. A tagger or reader may be timed on any text, unless a person named its task."""
-    from limbeck.data.pair_sources import load_sources
-    from limbeck.data.place_single import load_place_texts
-    from limbeck.data.single import load_texts
-
-    if settings.data.train and kind == "translate":
-        return load_sources(settings.data, settings.parallel)
-    if not settings.data.train or not (kind == "tag" or kind == "answer"):
-        return load_texts(settings.data)
-    try:
-        return load_place_texts(settings.data, settings.windows, kind)
-    except DataError:
-        if settings.data.task == "auto":
-            with suppress(DataError):
-                return load_texts(settings.data)
-        raise

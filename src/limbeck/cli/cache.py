@@ -1,4 +1,4 @@
-"""`limbeck cache`: ask a language model once."""
+"""`limbeck cache`: run a language model once."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ import typer
 
 from limbeck.cli.distill import File, Print, gather
 from limbeck.cli.flags import with_knobs
-from limbeck.recipes.run import CacheRun, write_run
+from limbeck.jobs.runfile import write_run
+from limbeck.jobs.settings import CacheRun
 
 InfoOf = Annotated[str, typer.Option("--info", metavar="DIR", help="say what a cache holds, check it, and stop")]
 
 
 @with_knobs(CacheRun)
 def cache(run_file: File = None, info: InfoOf = "", print_: Print = False, knobs: dict[str, Any] | None = None) -> None:
-    """Ask a language model about every block of a text, once, and keep the top of its answers.
+    """Run a language model over every block of a text, once, and cache the top of its distributions.
 
     limbeck cache --teacher DIR --data corpus.txt --top 50 --out cache/
 
-    Says how long it will take and how much disk, goes on where it was cut off, and may run in
+    Says how long it will take and how much disk, resumes where it was interrupted, and may run in
     several processes at once. Then: limbeck distill --task mask-fill --cache cache/ …
     """
     from rich.console import Console
 
     console = Console()
     if info:
-        from limbeck.teachers.store import open_store
+        from limbeck.teachers.topk import TopKCache
 
-        show_info(console, info, open_store(info).info())
+        show_info(console, info, TopKCache.open(info).info())
         return
     run = CacheRun(**gather(run_file, knobs or {}, resume=False))
     if print_:
         typer.echo(write_run(run), nl=False)
         return
     from limbeck.cli.display import watching
-    from limbeck.recipes.cache import cache as fill_cache
+    from limbeck.jobs.cache import cache as fill_cache
 
     with watching() as watcher:
         found = fill_cache(run, watcher=watcher)
@@ -47,7 +48,7 @@ def show_info(console: Any, folder: str, found: Any) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    about = found.about
+    about = found.manifest
     what = f"{about.k} draws" if about.kind == "sampled" else f"the {about.k} most probable"
     rows = {
         "folder": folder,

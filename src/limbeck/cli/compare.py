@@ -9,7 +9,7 @@ import typer
 from limbeck.cli.distill import File, Print, Resume, command_line, gather
 from limbeck.cli.flags import with_knobs
 from limbeck.core.errors import KnobError
-from limbeck.recipes.compare_run import CompareRun, columns, spelled, write_compare
+from limbeck.jobs.comparison import CompareRun, columns_of, spelled_out, write_comparison
 
 
 @with_knobs(CompareRun)
@@ -26,14 +26,14 @@ def compare(
     """
     run = CompareRun(**gather(run_file, knobs or {}, resume))
     if print_:
-        typer.echo(write_compare(printable(run)), nl=False)
+        typer.echo(write_comparison(printable(run)), nl=False)
         return
     if not run.out:
         raise KnobError("no place for the result was given", "name a folder with --out, as in --out runs/compare")
     from rich.console import Console
 
     from limbeck.cli.display import watching
-    from limbeck.recipes.compare import compare as run_compare
+    from limbeck.jobs.compare import compare as run_compare
     from limbeck.report.table import terminal_table
 
     with watching() as watcher:
@@ -48,4 +48,5 @@ def printable(run: CompareRun) -> CompareRun:
     """Every recipe spelled out, as far as it is known before the data is read."""
     from limbeck.cli.distill import printable as complete
 
-    return spelled(run, {name: complete(column) for name, column in columns(run).items()})
+    kind = "classify" if run.data.task == "auto" else run.data.task
+    return spelled_out(run, {name: complete(column) for name, column in columns_of(run).items()}, kind)

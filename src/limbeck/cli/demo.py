@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from limbeck.core.progress import Stage
-from limbeck.recipes.run import Run, TrainRun
+from limbeck.core.progress import ProgressItem
+from limbeck.jobs.settings import Run, TrainRun
 
 MINILM = 10_700_000  # parameters of MiniLM-L6 that every row passes through
 
@@ -27,17 +27,17 @@ def demo(
     from limbeck.cli.display import watching
     from limbeck.cli.distill import command_line
     from limbeck.cli.show import show_result
-    from limbeck.data.demo import demo_model, demo_rows
-    from limbeck.recipes.distill import distill
-    from limbeck.recipes.fit import fit
+    from limbeck.data.sources.demo import demo_model, demo_rows
+    from limbeck.jobs.distill import distill
+    from limbeck.jobs.train import train
 
     data = demo_rows()
     first, second = demo_runs(str(demo_model()), out, seeds, rows)
     with watching() as watcher:
-        ahead = Stage("the students", (0.3 + seeds) * 3 * first.train.epochs * rows * MINILM)
+        ahead = ProgressItem("the students", (0.3 + seeds) * 3 * first.train.epochs * rows * MINILM)
         watcher.plan([ahead])
         watcher.say("1 of 2: a teacher, MiniLM-L6 fine-tuned on Rotten Tomatoes")
-        teacher = fit(first, data=data, resume=True, watcher=watcher, command=command_line())
+        teacher = train(run=first, data=data, resume=True, watcher=watcher, command=command_line())
         watcher.plan([ahead._replace(cost=0.0)])  # distill plans them itself, stage by stage
         watcher.say("2 of 2: a 3-layer student, with and without the teacher")
         result = distill(

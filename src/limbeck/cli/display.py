@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from limbeck.core.progress import Stage, Watcher
+from limbeck.core.progress import ProgressItem, Watcher
 
 PLAIN_EVERY = 15.0  # seconds between plain lines
 A_STEP = 0.05  # a stage whose first report is beyond this has not just begun
@@ -27,7 +27,7 @@ class Clock:
         self._ahead = 0.0  # what was there when the clock started, from an earlier session
         self._marks = deque([(self._start, 0.0)])  # at which time how much was this session's
 
-    def plan(self, stages: Sequence[Stage]) -> None:
+    def plan(self, stages: Sequence[ProgressItem]) -> None:
         """Adds to what was planned before, so that a job of several runs has one clock."""
         if not self._costs:
             self._start = time.monotonic()
@@ -97,7 +97,7 @@ class Bar:
         self.progress = Progress(*columns, console=console, transient=True)
         self._task: TaskID | None = None
 
-    def plan(self, stages: Sequence[Stage]) -> None:
+    def plan(self, stages: Sequence[ProgressItem]) -> None:
         self._clock.plan(stages)
         if self._task is None:
             self._task = self.progress.add_task("starting", total=1.0, eta="")
@@ -120,7 +120,7 @@ class Lines:
         self._clock, self._console = Clock(), console
         self._step, self._last = ("", False), 0.0  # the stage last told of, and whether it had ended
 
-    def plan(self, stages: Sequence[Stage]) -> None:
+    def plan(self, stages: Sequence[ProgressItem]) -> None:
         self._clock.plan(stages)
 
     def at(self, stage: str, done: float, note: str = "") -> None:

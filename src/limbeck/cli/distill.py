@@ -11,9 +11,10 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.core.errors import KnobError
-from limbeck.recipes.run import CUSTOM, Run, overlay, read_run, undot, write_run
+from limbeck.jobs.runfile import overlay, read_run, undot, write_run
+from limbeck.jobs.settings import CUSTOM, Run
 
-Resume = Annotated[bool, typer.Option("--resume", help="go on with the run in --out where it was cut off")]
+Resume = Annotated[bool, typer.Option("--resume", help="resume the interrupted run in --out")]
 Print = Annotated[
     bool, typer.Option("--print", help="write the complete run file, every default spelled out, and stop")
 ]
@@ -31,7 +32,7 @@ def distill(
     A tagger or a reader:
     limbeck distill --task tag --teacher DIR --data train.conll --out runs/small
 
-    A language model, from its kept answers or live:
+    A language model, from its cached outputs or live:
     limbeck distill --task mask-fill --teacher DIR --cache cache/ --data corpus.txt --out runs/small
 
     A translator, by what it writes:
@@ -48,7 +49,7 @@ def distill(
         raise KnobError("no place for the result was given", "name a folder with --out, as in --out runs/small")
     from limbeck.cli.display import watching
     from limbeck.cli.show import show_result
-    from limbeck.recipes.distill import distill as run_distill
+    from limbeck.jobs.distill import distill as run_distill
 
     with watching() as watcher:
         result = run_distill(run=run, resume=resume, watcher=watcher, command=command_line())
@@ -71,10 +72,10 @@ def gather(run_file: str | None, knobs: dict[str, Any], resume: bool) -> dict[st
 def printable(run: Run) -> Run:
     """The recipe spelled out, as far as it is known before the data is read."""
     from limbeck.core.task import TaskInfo
-    from limbeck.recipes.run import complete
+    from limbeck.jobs.settings import resolve
 
     kind = "classify" if run.data.task == "auto" else run.data.task
-    return complete(run, TaskInfo(kind=kind))
+    return resolve(run, TaskInfo(kind=kind))
 
 
 def command_line() -> str:

@@ -11,10 +11,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from limbeck.core.card import METHODS
-from limbeck.core.knob import Settings
+from limbeck.core.knob import TABLES, Knobs, Settings
 from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
-from limbeck.recipes.recipe import Stage
+from limbeck.recipes.recipe import StageSettings
 
 _METAVARS: dict[Any, str] = {int: "INT", float: "NUMBER", str: "TEXT"}
 
@@ -57,13 +57,16 @@ def _flags(schema: type[Settings], objectives: bool) -> Iterator[tuple[str, tupl
                 yield f"{name}__{key}", (f"{name}.{key}", _option(f"{name}.{key}", inner, name))
         elif get_origin(kind) is not dict:
             yield name, (name, _option(name, field, "the job"))
+    for entry in TABLES.values() if issubclass(schema, Knobs) else ():
+        for key, inner in entry.cls.model_fields.items() if not entry.by_name else ():
+            yield f"{entry.name}__{key}", (f"{entry.name}.{key}", _option(f"{entry.name}.{key}", inner, entry.name))
     for name, card in METHODS.items() if objectives else ():
         weight = FieldInfo(annotation=float, default=None, description=f"share of '{name}' in the sum: {card.summary}")
         for key, field in {"weight": weight, **card.cls.model_fields}.items():
             dotted = f"objective.{name}.{key}"
             yield f"objective__{name}__{key}".replace("-", "_"), (dotted, _option(dotted, field, "objective"))
     for name in _stage_names() if objectives else ():
-        for key, field in Stage.model_fields.items():
+        for key, field in StageSettings.model_fields.items():
             if key != "objective":  # the terms of a stage have flags like those of the main one
                 dotted = f"stages.{name}.{key}"
                 yield f"stages__{name}__{key}".replace("-", "_"), (dotted, _option(dotted, field, "stages"))
@@ -71,7 +74,7 @@ def _flags(schema: type[Settings], objectives: bool) -> Iterator[tuple[str, tupl
 
 def _stage_names() -> list[str]:
     """Of all recipes, each once."""
-    stages = [plan.stages(TaskInfo(kind=plan.serves[0], labels=("0", "1"))) for plan in RECIPES.values()]
+    stages = [plan.stages(TaskInfo(kind=plan.tasks[0], labels=("0", "1"))) for plan in RECIPES.values()]
     return list(dict.fromkeys(name for found in stages for name in found))
 
 

@@ -11,19 +11,22 @@ from rich.table import Column, Table
 
 from limbeck.core.card import METHODS, Card
 from limbeck.core.errors import KnobError
+from limbeck.core.plugins import HELP, load_plugins
 from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
 from limbeck.training.schedule import Schedule
 
 Name = Annotated[str | None, typer.Argument(help="a recipe or an objective, to be shown whole")]
+Plugin = Annotated[str, typer.Option("--plugin", help=HELP, show_default=False)]
 
 
-def methods(name: Name = None) -> None:
+def methods(name: Name = None, plugin: Plugin = "") -> None:
     """List recipes and objectives; with a NAME, its paper, formula and knobs.
 
     limbeck methods hinton
     """
+    load_plugins(plugin)
     console = Console()
     if name is None:
         _list(console)
@@ -52,7 +55,7 @@ def _list(console: Console) -> None:
 def _show_recipe(console: Console, plan: Recipe) -> None:
     console.print(f"[bold]recipe {plan.name}[/bold]: {escape(plan.summary)}")
     console.print(escape(plan.text), "", highlight=False)
-    task = TaskInfo(kind=plan.serves[0], labels=("0", "1"))
+    task = TaskInfo(kind=plan.tasks[0], labels=("0", "1"))
     table = Table("stage", "objective", "epochs", box=None, pad_edge=False, header_style="dim")
     for name, stage in plan.stages(task).items():
         epochs = f"{stage.epochs:g}" if stage.epochs else "as main"
@@ -63,7 +66,7 @@ def _show_recipe(console: Console, plan: Recipe) -> None:
     knobs = [f"--{room}.{name} {value}" for room, values in plan.defaults.items() for name, value in values.items()]
     if knobs:
         console.print(f"sets {', '.join(knobs)}", highlight=False, soft_wrap=True)
-    console.print(f"serves --task {', '.join(plan.serves)}", highlight=False, soft_wrap=True)
+    console.print(f"serves --task {', '.join(plan.tasks)}", highlight=False, soft_wrap=True)
     console.print(f"{escape(str(plan.paper))}  {plan.paper.url}", "", highlight=False, soft_wrap=True)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from limbeck.core.metric import metric_of
 from limbeck.core.record import Record
-from limbeck.measure.by_task import metric_of
-from limbeck.recipes.job import Result
+from limbeck.jobs.distill import Result
 from limbeck.report import numbers
 from limbeck.report.table import terminal_table
 
@@ -24,8 +24,8 @@ def show_quality(console: Console, record: Record) -> None:
     table = Table("figure", "value", "meaning", box=None, pad_edge=False, header_style="dim")
     run = record.arms[-1].runs[0]
     for name, value in run.quality.items():
-        told = numbers.score(name, value) if name == "perplexity" else f"{value:.4f}"
-        table.add_row(name, told, metric_of(record.task, name).meaning)
+        metric = metric_of(record.task, name)
+        table.add_row(name, numbers.score(metric, value) if name == "perplexity" else f"{value:.4f}", metric.meaning)
     for score in run.per_class:
         table.add_row(f"F1 of {score.label}", f"{score.f1:.4f}", f"{score.rows:,} rows")
     console.print(table)

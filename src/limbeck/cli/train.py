@@ -8,7 +8,8 @@ import typer
 
 from limbeck.cli.distill import File, Print, Resume, command_line, gather
 from limbeck.cli.flags import with_knobs
-from limbeck.recipes.run import TrainRun, write_run
+from limbeck.jobs.runfile import write_run
+from limbeck.jobs.settings import TrainRun
 
 
 @with_knobs(TrainRun)
@@ -25,7 +26,7 @@ def train(
     A language model, on running text; an encoder without a head gets one, tied to its embeddings:
     limbeck train --task mask-fill --model DIR_OR_ID --data corpus.txt --out runs/teacher
 
-    A translator from two files; without --model a new one, its shape in the table new:
+    A translator from two files; without --model a new one, its shape in the table seq2seq:
     limbeck train --task translate --data train.en --target train.de --out runs/teacher
     """
     run = TrainRun(**gather(run_file, knobs or {}, resume))
@@ -34,8 +35,8 @@ def train(
         return
     from limbeck.cli.display import watching
     from limbeck.cli.show import show_result
-    from limbeck.recipes.fit import fit
+    from limbeck.jobs.train import train as run_train
 
     with watching() as watcher:
-        result = fit(run, resume=resume, watcher=watcher, command=command_line())
+        result = run_train(run=run, resume=resume, watcher=watcher, command=command_line())
     show_result(result, model="model")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import cleandoc
 from typing import TypeVar
 
 from limbeck.core.errors import KnobError
@@ -34,15 +35,11 @@ class Card:
     name: str
     paper: Paper
     cls: type[Settings]
+    text: str  # the docstring of the method's file: what it is, the formula, what to mind, an example
 
     @property
     def summary(self) -> str:
         return self.text.split("\n", 1)[0].rstrip(".")
-
-    @property
-    def text(self) -> str:
-        """The docstring of the method's file: what it is, the formula, what to mind."""
-        return inspect.cleandoc(inspect.getmodule(self.cls).__doc__ or "")
 
 
 METHODS: dict[str, Card] = {}
@@ -50,13 +47,29 @@ C = TypeVar("C", bound=type[Settings])
 
 
 def method(name: str, paper: Paper) -> Callable[[C], C]:
-    """Registers a class under the name that run files and flags use."""
+    """Registers an objective under the name that run files and flags use."""
+    return registered(METHODS, name, paper)
+
+
+def registered(cards: dict[str, Card], name: str, paper: Paper) -> Callable[[C], C]:
+    """Registers a class among these cards; its docstring gets the text of its file."""
 
     def register(cls: C) -> C:
-        METHODS[name] = Card(name, paper, cls)
+        before = cards[name].cls.__module__ if name in cards else cls.__module__
+        if before != cls.__module__:
+            raise KnobError(
+                f"two methods are called '{name}', in {_file(before)} and {_file(cls.__module__)}", "rename one"
+            )
+        own, text = cleandoc(cls.__doc__ or ""), cleandoc(sys.modules[cls.__module__].__doc__ or "")
+        cards[name] = Card(name, paper, cls, text or own)
+        cls.__doc__ = "\n\n".join(filter(None, [own, text, f"{paper} {paper.url}".strip()]))
         return cls
 
     return register
+
+
+def _file(module: str) -> str:
+    return getattr(sys.modules.get(module), "__file__", None) or module
 
 
 def card_of(thing: Settings) -> Card:
@@ -66,3 +79,11 @@ def card_of(thing: Settings) -> Card:
     raise KnobError(
         f"{type(thing).__name__} is not a registered method", "decorate its class with @method(name, paper)"
     )
+
+
+def class_named(name: str, module: str) -> type[Settings]:
+    """The class of a method by its own name, for the `__getattr__` of a module that lists no methods."""
+    for card in METHODS.values():
+        if card.cls.__name__ == name:
+            return card.cls
+    raise AttributeError(f"module '{module}' has no attribute '{name}'")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class LimbeckError(Exception):
     """A mistake that the person at the keyboard can mend. The command line prints it without a traceback."""
@@ -29,3 +32,14 @@ class MismatchError(LimbeckError):
 
 class KnobError(LimbeckError):
     """A setting outside its limits, or one that does not exist."""
+
+
+class TeacherMismatch(MismatchError):
+    """An objective needs what this teacher cannot give. In a comparison the other arms go on."""
+
+    def __init__(self, arms: Sequence[int], why: LimbeckError) -> None:
+        super().__init__(why.problem, why.remedy)
+        self.arms = arms  # numbers of those that cannot be taught
+
+    def __reduce__(self) -> Any:
+        return MismatchError, (self.problem, self.remedy)

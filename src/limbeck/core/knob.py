@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from limbeck.core.errors import KnobError
 
@@ -21,9 +22,14 @@ def knob(
     below: float | None = None,
     at_most: float | None = None,
     short: str = "",
+    free: bool = False,
 ) -> Any:
-    """A field of a Settings class: default, one line of help, limits, where the default comes from, a short flag."""
-    extra = {key: value for key, value in {"source": source, "short": short}.items() if value}
+    """A field of a Settings class: default, one line of help, limits, where the default comes from, a short flag.
+
+    A `free` knob concerns speed or display alone: it may change when a run is resumed."""
+    extra: dict[str, Any] = {
+        key: value for key, value in (("source", source), ("short", short), ("free", free)) if value
+    }
     return Field(
         default,
         description=help,
@@ -63,17 +69,117 @@ class Settings(BaseModel):
         return type(self)(**{**self.model_dump(exclude_unset=True), **changes})
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table of a run file that some tasks add, such as [mask]."""
+
+    name: str
+    cls: type[Settings]
+    help: str
+    kinds: tuple[str, ...]  # of tasks
+    by_name: bool = False  # one table per name: [directions.en-de]
+
+
+TABLES: dict[str, Table] = {}
+S = TypeVar("S", bound=Settings)
+
+
+def table(name: str, help: str, kinds: tuple[str, ...], by_name: bool = False) -> Callable[[type[S]], type[S]]:
+    """Registers settings as a table of run files: its flags and its help follow from that."""
+
+    def register(cls: type[S]) -> type[S]:
+        TABLES[name] = Table(name, cls, help, kinds, by_name)
+        return cls
+
+    return register
+
+
+class Knobs(Settings):
+    """Settings that also take the tables of tasks: a new task adds no field here."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_tables(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        found = dict(values)
+        for name in [name for name in found if name not in cls.model_fields]:
+            if name not in TABLES:
+                raise KnobError(*_unknown(name, name, [*cls.model_fields, *TABLES]))
+            found[name] = _checked(TABLES[name], found[name])
+        # No table by any name is written as nothing, and reads back as nothing.
+        return {name: value for name, value in found.items() if value != {} or name not in TABLES}
+
+    def table(self, cls: type[S]) -> S:
+        """A task's table, or its defaults where nobody set any."""
+        name = next(entry.name for entry in TABLES.values() if entry.cls is cls)
+        found: S = (self.model_extra or {}).get(name) or cls()
+        return found
+
+    def tables(self, cls: type[S]) -> dict[str, S]:
+        """Of a table that stands once per name."""
+        name = next(entry.name for entry in TABLES.values() if entry.cls is cls)
+        return dict((self.model_extra or {}).get(name) or {})
+
+    def spelled_out(self, kind: str) -> Self:
+        """With every table of the task set, also those at their defaults; one of another task is refused."""
+        for name, value in (self.model_extra or {}).items():
+            if kind not in (kinds := TABLES[name].kinds) and (changed := _changed(TABLES[name], value)):
+                raise KnobError(
+                    f"'{name}.{changed}' has no effect for --task {kind}",
+                    f"leave it out; it is for --task {', '.join(kinds)}",
+                )
+        own = [entry for entry in TABLES.values() if kind in entry.kinds]
+        others = {name for name in (self.model_extra or {}) if kind not in TABLES[name].kinds}
+        kept = {key: value for key, value in self.model_dump(exclude_unset=True).items() if key not in others}
+        tables = {entry.name: self.tables(entry.cls) if entry.by_name else self.table(entry.cls) for entry in own}
+        return type(self)(**{**kept, **tables})
+
+
+def _changed(entry: Table, value: Any) -> str:
+    """The first knob of a table, or table of that name, that somebody set; none where all is as it was."""
+    if entry.by_name:
+        return next(iter(value), "")
+    default = entry.cls()
+    return next((key for key in entry.cls.model_fields if getattr(value, key) != getattr(default, key)), "")
+
+
+def _checked(entry: Table, value: Any) -> Any:
+    if not entry.by_name:
+        return value if isinstance(value, entry.cls) else entry.cls.of(value, within=entry.name)
+    return {
+        key: each if isinstance(each, entry.cls) else entry.cls.of(each, within=f"{entry.name}.{key}")
+        for key, each in value.items()
+    }
+
+
 def _explain(cls: type[BaseModel], error: ValidationError, prefix: str = "") -> tuple[str, str]:
     first = error.errors()[0]
     path = prefix + ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        holder = _holder(cls, first["loc"][:-1])
-        known = list(holder.model_fields)
-        close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
-        hint = f"did you mean '{close[0]}'? " if close else ""
-        return f"there is no knob '{path}'", f"{hint}known here: {', '.join(known)}"
+        return _unknown(path, str(first["loc"][-1]), list(_holder(cls, first["loc"][:-1]).model_fields))
     message = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return f"knob '{path}' cannot be {first['input']!r}", f"it should be {message}"
+
+
+RENAMED = {  # what knobs and tables were called before the first release
+    "places": "windows",
+    "text": "blocks",
+    "pairs": "parallel",
+    "teach": "teacher_cache",
+    "each": "columns",
+    "new": "seq2seq",
+    "patience": "pkd",
+    "drawn": "sampled",
+}
+
+
+def _unknown(path: str, name: str, known: list[str]) -> tuple[str, str]:
+    close = [RENAMED[name]] if name in RENAMED else difflib.get_close_matches(name, known, n=1)
+    hint = (
+        f"'{name}' is called '{close[0]}' now; " if name in RENAMED else f"did you mean '{close[0]}'? " if close else ""
+    )
+    return f"there is no knob '{path}'", f"{hint}known here: {', '.join(known)}"
 
 
 def _holder(cls: type[BaseModel], path: tuple[Any, ...]) -> type[BaseModel]:

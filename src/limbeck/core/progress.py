@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 
-class Stage(NamedTuple):
+class ProgressItem(NamedTuple):
     """A part of a run and what it costs beside the others, in units of one row through one layer."""
 
     name: str
@@ -14,7 +15,7 @@ class Stage(NamedTuple):
 
 
 class Watcher(Protocol):
-    def plan(self, stages: Sequence[Stage]) -> None:
+    def plan(self, stages: Sequence[ProgressItem]) -> None:
         """The whole run, before it starts."""
 
     def at(self, stage: str, done: float, note: str = "") -> None:
@@ -27,7 +28,7 @@ class Watcher(Protocol):
 class Silent:
     """Nobody watches."""
 
-    def plan(self, stages: Sequence[Stage]) -> None:
+    def plan(self, stages: Sequence[ProgressItem]) -> None:
         return None
 
     def at(self, stage: str, done: float, note: str = "") -> None:
@@ -35,3 +36,17 @@ class Silent:
 
     def say(self, message: str) -> None:
         return None
+
+
+@contextmanager
+def no_progress_bars() -> Iterator[None]:
+    """Silences the bars that transformers draws when it loads and saves."""
+    from transformers.utils import logging
+
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if bars:
+            logging.enable_progress_bar()

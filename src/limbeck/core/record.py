@@ -57,10 +57,15 @@ class ClassScore(Settings):
 
 
 class Fidelity(Settings):
-    """How close a student stays to its teacher, and how it does where the teacher is right (A) and wrong (B)."""
+    """How close a student stays to its teacher, and how it does where the teacher is right (A) and wrong (B).
 
-    agreement: float  # share of rows with the teacher's answer (regression: Pearson with it)
-    divergence: float  # mean KL(teacher ‖ student); regression: mean squared difference
+    Translations have no right and wrong. Their agreement is the share of test sentences whose beam translation is the
+    teacher's. Their divergence is the mean per token of (student nats − teacher nats) on the teacher's translations:
+    an estimate of KL at the teacher's mode, which may be negative. None is unknown, as with a black box.
+    """
+
+    agreement: float | None  # share of rows with the teacher's prediction (regression: Pearson with it)
+    divergence: float | None  # mean KL(teacher ‖ student); regression: mean squared difference
     teacher_right_rows: int = 0
     teacher_wrong_rows: int = 0
     accuracy_teacher_right: float | None = None
@@ -113,7 +118,7 @@ class Shape(Settings):
     hidden: int
     heads: int
     feed_forward: int
-    decoder_layers: int = 0  # of a model that reads with its layers and writes with these
+    decoder_layers: int = 0  # of an encoder-decoder, whose `layers` are the encoder's
 
 
 class Arm(Settings):
@@ -156,7 +161,7 @@ class Failure(Settings):
 
 
 class Disagreement(Settings):
-    """A test row on which student and teacher part ways."""
+    """A test row on which student and teacher disagree."""
 
     text: str
     pair: str = ""
@@ -165,6 +170,26 @@ class Disagreement(Settings):
     teacher_confidence: float
     student: str
     student_confidence: float
+    right: Literal["student", "teacher", "neither", ""] = ""  # where comparing with the label does not show it
+
+
+class Artifact(Settings):
+    """A trained model of an arm in another format, measured by the engine that runs it."""
+
+    name: str
+    arm: str  # the one it comes from
+    seed: int
+    engine: str  # "CTranslate2"
+    precision: str  # "int8"
+    path: str  # relative to the run folder
+    quality: dict[str, float] = {}
+    size: Size | None = None
+    speed: Speed | None = None
+    comparison: Comparison | None = None  # with the model it comes from
+
+    @property
+    def title(self) -> str:
+        return f"{self.arm}, {self.precision} in {self.engine}"
 
 
 class Sample(Settings):
@@ -194,6 +219,8 @@ class Record(Settings):
     metric: str  # the primary one
     data: DataCard
     arms: list[Arm]
+    artifacts: list[Artifact] = []
+    steps: dict[str, list[str]] = {}  # arm → its steps, in their order
     comparisons: list[Comparison] = []
     failed: list[Failure] = []
     disagreements: list[Disagreement] = []

@@ -1,17 +1,20 @@
-"""What is asked of a text: one class, any number of labels, a number, its own words, places in it, or another text."""
+"""What a model predicts of a text: one class, any number of labels, a number, tokens, tags, spans, or another text."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import model_validator
 
 from limbeck.core.knob import Settings
+from limbeck.core.metric import METRICS, metric_of
 
 Kind = Literal["classify", "multilabel", "regress", "mask-fill", "generate", "tag", "answer", "translate"]
 LanguageKind = Literal["mask-fill", "generate"]
 WindowKind = Literal["tag", "answer"]
 Seq2SeqKind = Literal["translate"]
+Level = Literal["text", "token", "span", "vocabulary"]
 TEXT_KINDS: tuple[Kind, ...] = ("classify", "multilabel", "regress")
 LANGUAGE_KINDS: tuple[LanguageKind, ...] = (
     "mask-fill",
@@ -23,16 +26,67 @@ WINDOW_KINDS: tuple[WindowKind, ...] = ("tag", "answer")
 ENDS = ("start", "end")  # the two rows of a question, and the outputs of a model that answers
 ENCODER_KINDS: tuple[Kind, ...] = (*TEXT_KINDS, *WINDOW_KINDS, "mask-fill")  # what sees the whole text
 
+HUB_TAGS: dict[str, Kind] = {  # what the Hub calls a task → what we do
+    "text-classification": "classify",
+    "token-classification": "tag",
+    "question-answering": "answer",
+    "fill-mask": "mask-fill",
+    "text-generation": "generate",
+    "translation": "translate",
+}
 
-_METRICS: dict[str, str] = {
-    "classify": "accuracy",
-    "multilabel": "f1_micro",
-    "regress": "pearson",
-    "tag": "f1",
-    "answer": "f1",
-    "mask-fill": "perplexity",
-    "generate": "perplexity",
-    "translate": "bleu",
+
+@dataclass(frozen=True)
+class Units:
+    """What things are called in reports, in the singular."""
+
+    source: str  # what the source holds
+    row: str  # what a split counts
+    input: str  # what is timed, and what a significance test draws
+    prediction: str  # what a model predicts once
+    labelled: str = "labelled"  # a split's second count
+    repeated: str = "text"  # what may occur twice
+    unscored: str = "the test rows carry no labels"  # why there is no score
+    judged: str = "right"  # what a prediction is beside its label; "closer" where hardly any is right
+    timing: str = ""  # what to know of the milliseconds
+    decoded: bool = False  # a prediction is a whole text, decoded greedily or by a beam
+
+
+@dataclass(frozen=True)
+class _Facts:
+    tag: str  # the Hub's
+    level: Level
+    units: Units
+    problem_type: str = ""  # transformers'; it has one for texts only
+
+
+def _of_text(problem_type: str, judged: str = "right") -> _Facts:
+    return _Facts("text-classification", "text", Units("row", "row", "sentence", "row", judged=judged), problem_type)
+
+
+def _of_blocks(tag: str, timing: str = "") -> _Facts:
+    why = "no test token was scored"
+    units = Units("document", "block", "block", "token", "tokens", "document", why, timing=timing)
+    return _Facts(tag, "vocabulary", units)
+
+
+_FACTS: dict[str, _Facts] = {
+    "classify": _of_text("single_label_classification"),
+    "multilabel": _of_text("multi_label_classification"),
+    "regress": _of_text("regression", judged="closer"),
+    "tag": _Facts("token-classification", "token", Units("sentence", "sentence", "sentence", "word")),
+    "answer": _Facts("question-answering", "span", Units("question", "question", "question", "answer end")),
+    "mask-fill": _of_blocks("fill-mask"),
+    "generate": _of_blocks("text-generation", "one forward pass, not generation token by token"),
+    "translate": _Facts(
+        "translation",
+        "vocabulary",
+        Units(
+            *("pair", "sentence", "sentence", "token", "with a target", "source", "no test sentence was scored"),
+            judged="closer",
+            decoded=True,
+        ),
+    ),
 }
 
 
@@ -45,12 +99,28 @@ class TaskInfo(Settings):
     @model_validator(mode="before")
     @classmethod
     def _with_metric(cls, values: dict[str, Any]) -> dict[str, Any]:
-        return {**values, "metric": values.get("metric") or _METRICS[values["kind"]]} if "kind" in values else values
+        if "kind" not in values or values["kind"] not in METRICS:
+            return values
+        return {**values, "metric": values.get("metric") or METRICS[values["kind"]][0].name}
+
+    @property
+    def tag(self) -> str:
+        """The Hub's name of the task."""
+        return _FACTS[self.kind].tag
+
+    @property
+    def level(self) -> Level:
+        """What a row of logits is of."""
+        return _FACTS[self.kind].level
+
+    @property
+    def units(self) -> Units:
+        return _FACTS[self.kind].units
 
     @property
     def over_vocabulary(self) -> bool:
         """A row is a token: of running text, or of a text that is written."""
-        return self.kind in LANGUAGE_KINDS or self.is_seq2seq
+        return self.level == "vocabulary"
 
     @property
     def is_seq2seq(self) -> bool:
@@ -58,7 +128,7 @@ class TaskInfo(Settings):
 
     @property
     def in_windows(self) -> bool:
-        return self.kind in WINDOW_KINDS
+        return self.level in ("token", "span")
 
     @property
     def outputs(self) -> int:
@@ -70,25 +140,18 @@ class TaskInfo(Settings):
 
     @property
     def problem_type(self) -> str:
-        """The name transformers has for this kind of task; for tasks about tokens and places it has none."""
-        names = {
-            "classify": "single_label_classification",
-            "multilabel": "multi_label_classification",
-            "regress": "regression",
-        }
-        return names.get(self.kind, "")
+        """The name transformers has for this kind of task; for tasks about tokens and spans it has none."""
+        return _FACTS[self.kind].problem_type
 
     @property
     def higher_is_better(self) -> bool:
-        return self.is_seq2seq or not self.over_vocabulary
+        return metric_of(self, self.metric).higher_is_better
 
     def __str__(self) -> str:
-        if self.is_seq2seq:
-            return f"texts written from texts, in {self.vocab_size:,} tokens"
         if self.over_vocabulary:
-            what = "words under a mask" if self.kind == "mask-fill" else "the next word"
-            return f"{what}, {self.vocab_size:,} to choose from"
+            what = {"mask-fill": "masked tokens", "generate": "the next token"}.get(self.kind, "text to text")
+            return f"{what}, vocabulary of {self.vocab_size:,} tokens"
         if self.kind in ("regress", "answer"):
-            return "regression" if self.kind == "regress" else "questions answered by a part of a text"
+            return "regression" if self.kind == "regress" else "extractive question answering"
         what = {"classify": "classes", "tag": "tags of words"}.get(self.kind, "labels, any number per text")
         return f"{len(self.labels)} {what} ({', '.join(self.labels[:6])}{', …' if len(self.labels) > 6 else ''})"

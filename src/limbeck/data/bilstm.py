@@ -18,13 +18,10 @@ from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 from limbeck.core.errors import KnobError, ModelError
+from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.words import Row, Words, chance_of, split
-
-if TYPE_CHECKING:
-    from limbeck.data.augment import AugmentSettings
 
 Tagger = Callable[[Sequence[str]], list[str]]  # the part of speech of each word of a sentence
 SINGLE, PAIR = 20, 10  # copies of a row; Tang et al. 2019
@@ -66,8 +63,8 @@ class Rewriter:
             )
         if settings.mask and not mask:
             raise ModelError(
-                "the tokenizer has no mask token, so there is nothing to hide words behind",
-                "set --augment.mask 0: words are then replaced and texts cut, but none is hidden",
+                "the tokenizer has no mask token, so words cannot be masked",
+                "set --augment.mask 0: words are then replaced and texts cut, but none is masked",
             )
         self.settings = settings
         self.mask = mask

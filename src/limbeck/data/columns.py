@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from limbeck.core.errors import DataError
 from limbeck.data.settings import DataSettings
-
-if TYPE_CHECKING:
-    from limbeck.data.table import Table
+from limbeck.data.sources.tables import Table
 
 # fmt: off
 # The first name of TEXTS and of LABELS wins where several of them are present; any other tie is refused.
@@ -48,7 +45,6 @@ LABELS = (
 # fmt: on
 _KNOWN = {*TEXTS, *LABELS, *(name for pair in PAIRS for name in pair)}
 
-
 NO_LABELS = "none"  # as --label-column
 
 
@@ -59,8 +55,20 @@ class Roles:
     labels: tuple[str, ...] = ()  # none: the table is unlabelled; several: columns of 0 and 1
 
 
+def plain(name: str) -> str:
+    return name.strip().casefold()
+
+
+def find_column(table: Table, flag: str, known: Sequence[str], remedy: str) -> str:
+    """The column that a flag names, else the first of the known names; "" where there is none."""
+    if flag and flag not in table.columns:
+        raise DataError(f"{table.source} has no column '{flag}'; its columns: {', '.join(table.columns)}", remedy)
+    names = {plain(name): name for name in table.columns}
+    return flag or next((names[name] for name in known if name in names), "")
+
+
 def is_known(name: str) -> bool:
-    return _plain(name) in _KNOWN
+    return plain(name) in _KNOWN
 
 
 def choose(table: Table, settings: DataSettings, follow: Roles | None = None) -> Roles:
@@ -75,7 +83,7 @@ def choose(table: Table, settings: DataSettings, follow: Roles | None = None) ->
     if follow and bool(pair) != bool(follow.pair):
         raise DataError(
             f"{table.source} has {'pairs of texts' if pair else 'single texts'}, but train has "
-            f"{'pairs' if follow.pair else 'single texts'}; its columns: {_listed(table)}",
+            f"{'pairs' if follow.pair else 'single texts'}; its columns: {table.listed}",
             "give every split the same columns, or name them with --text-column and --data.pair-column",
         )
     return Roles(text, pair, _labels(table, settings.label_column, {text, pair}, follow))
@@ -84,38 +92,38 @@ def choose(table: Table, settings: DataSettings, follow: Roles | None = None) ->
 def _texts(table: Table, text: str, pair: str, taken: set[str]) -> tuple[str, str]:
     if text:
         return text, pair
-    plain = {_plain(name): name for name in table.columns if name not in taken}
+    names = {plain(name): name for name in table.columns if name not in taken}
     if not pair:
-        found = [(plain[a], plain[b]) for a, b in PAIRS if a in plain and b in plain]
-        if len(found) == 1 and "text" not in plain:
+        found = [(names[a], names[b]) for a, b in PAIRS if a in names and b in names]
+        if len(found) == 1 and "text" not in names:
             return found[0]
-    singles = [plain[name] for name in TEXTS if name in plain and plain[name] != pair]
-    if "text" in plain and plain["text"] != pair:
-        return plain["text"], pair
+    singles = [names[name] for name in TEXTS if name in names and names[name] != pair]
+    if "text" in names and names["text"] != pair:
+        return names["text"], pair
     return _only(table, singles, "text", "--text-column NAME (and --data.pair-column NAME for pairs)"), pair
 
 
 def may_hold_labels(table: Table, roles: Roles, flag: str) -> bool:
-    """Whether a table in which no label column was found has a column that could be one, and nobody said it is not."""
+    """Whether a table without a known label column has one that could be it, and no flag says otherwise."""
     return flag != NO_LABELS and any(name not in (roles.text, roles.pair) for name in table.columns)
 
 
 def _labels(table: Table, flag: str, taken: set[str], follow: Roles | None) -> tuple[str, ...]:
     if flag == NO_LABELS and flag not in table.columns:
         return ()
-    asked = (
+    flags = (
         (flag,) if flag and flag in table.columns else tuple(name.strip() for name in flag.split(",") if name.strip())
     )
-    if asked and (follow is None or all(name in table.columns for name in asked)):
-        for name in asked:
+    if flags and (follow is None or all(name in table.columns for name in flags)):
+        for name in flags:
             _present(table, name, "label")
-        return asked
+        return flags
     if follow and all(name in table.columns for name in follow.labels):
         return follow.labels
-    plain = {_plain(name): name for name in table.columns if name not in taken}
-    found = [plain[name] for name in LABELS if name in plain]
-    if "label" in plain:
-        return (plain["label"],)
+    names = {plain(name): name for name in table.columns if name not in taken}
+    found = [names[name] for name in LABELS if name in names]
+    if "label" in names:
+        return (names["label"],)
     return (_only(table, found, "label", "--label-column NAME"),) if found else ()
 
 
@@ -124,7 +132,7 @@ def _only(table: Table, found: Sequence[str], role: str, flag: str) -> str:
         return found[0]
     what = f"several columns could be the {role} ({', '.join(found)})" if found else f"no column is known as the {role}"
     raise DataError(
-        f"{table.source}: {what}; its columns: {_listed(table)}",
+        f"{table.source}: {what}; its columns: {table.listed}",
         f"pass {flag}; {_numbered(table)}",
     )
 
@@ -132,7 +140,7 @@ def _only(table: Table, found: Sequence[str], role: str, flag: str) -> str:
 def _present(table: Table, name: str, role: str) -> None:
     if name and name not in table.columns:
         flag = {"text": "--text-column", "label": "--label-column", "pair": "--data.pair-column"}[role]
-        raise DataError(f"{table.source} has no column '{name}'; its columns: {_listed(table)}", f"pass {flag} NAME")
+        raise DataError(f"{table.source} has no column '{name}'; its columns: {table.listed}", f"pass {flag} NAME")
 
 
 def no_label(table: Table, roles: Roles) -> DataError:
@@ -142,7 +150,7 @@ def no_label(table: Table, roles: Roles) -> DataError:
             "label some rows, or name the teacher's classes with --data.classes a,b",
         )
     return DataError(
-        f"{table.source}: no column is known as the label; its columns: {_listed(table)}",
+        f"{table.source}: no column is known as the label; its columns: {table.listed}",
         "pass --label-column NAME; or, if the rows have no labels and a teacher gives them, --label-column none "
         "(without a teacher that names its classes, --data.classes a,b too)",
     )
@@ -152,11 +160,3 @@ def _numbered(table: Table) -> str:
     if "1" in table.columns:
         return "the file has no header, so a column's name is its number"
     return "if the first line is not a header, pass --data.header no and give the column's number"
-
-
-def _plain(name: str) -> str:
-    return name.strip().casefold()
-
-
-def _listed(table: Table) -> str:
-    return ", ".join(f"'{name}'" for name in table.columns)

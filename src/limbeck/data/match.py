@@ -40,12 +40,12 @@ def match(task: TaskInfo, labels: Sequence[str], whose: str, ordered: bool) -> t
 
 
 def is_generic(labels: Sequence[str]) -> bool:
-    """Whether a model calls its outputs LABEL_0, LABEL_1, …, which says nothing."""
+    """Whether a model calls its outputs LABEL_0, LABEL_1, …"""
     return all(map(_GENERIC.fullmatch, labels))
 
 
-def places_among(names: Sequence[str], labels: Sequence[str]) -> list[int] | None:
-    """The place of each name among labels that are the same in any order; None where they are others."""
+def permutation(names: Sequence[str], labels: Sequence[str]) -> list[int] | None:
+    """The position of each name among labels that are the same in any order; None where they are others."""
     wanted, there = ([name.strip().casefold() for name in some] for some in (names, labels))
     if wanted == there:
         return list(range(len(there)))
@@ -54,7 +54,7 @@ def places_among(names: Sequence[str], labels: Sequence[str]) -> list[int] | Non
 
 
 def _by_position(task: TaskInfo, labels: Sequence[str], whose: str, ordered: bool) -> tuple[TaskInfo, list[int]]:
-    """LABEL_0, LABEL_1, … carry no meaning: integers count as positions, names only in an order a person gave."""
+    """LABEL_0, LABEL_1, … carry no meaning: integers count as positions, names only in an order that a flag gives."""
     if len(task.labels) != len(labels):
         raise MismatchError(
             f"the data has {len(task.labels)} classes ({_some(task.labels)}), "
@@ -64,7 +64,7 @@ def _by_position(task: TaskInfo, labels: Sequence[str], whose: str, ordered: boo
     if ordered or task.labels in (tuple(labels), tuple(map(str, range(len(labels))))):
         return task, list(range(len(labels)))
     raise MismatchError(
-        f"{whose} calls its classes {_some(labels)}, so nothing says which of them is '{task.labels[0]}'",
+        f"{whose} calls its classes {_some(labels)}, so it is unknown which of them is '{task.labels[0]}'",
         f"list the classes in the model's order: --data.classes {','.join(task.labels)}",
     )
 

@@ -1,4 +1,4 @@
-"""What rows are to those who train on them and ask about them, be they texts, blocks of text or windows of one."""
+"""Datasets and collators, as the trainer and the teachers' caches see them: of texts, windows, blocks or sequences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Dataset(Protocol):
 
 
 class Split(Dataset, Protocol):
-    """Rows of texts or of windows, each under a name of its own."""
+    """A dataset whose rows have uids and labels."""
 
     truncated: int  # texts that were cut
 

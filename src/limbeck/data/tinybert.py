@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from limbeck.core.forward import forward
+from limbeck.core.task import TaskInfo
+from limbeck.core.trace import Batch
+from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.words import Row, Words, chance_of, split
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
-
-    from limbeck.data.augment import AugmentSettings
 
 _STOP = """
 a about above after again against all also although am among an and another any are around as at be because been
@@ -37,10 +39,10 @@ through thus to too toward towards under unless until up upon us very was we wer
 while who whom whose why will with within without would yet you your yours yourself yourselves
 """
 STOP_WORDS = frozenset(_STOP.split())
-_TRIES = 4  # draws per copy asked for: short texts have few different ones
+_TRIES = 4  # draws per copy: short texts have few different ones
 _LENGTH = 256  # tokens a language model sees at most, and letters on either side of a gap
 _BATCH = 32
-_SPARE = 5  # asked for beyond what is wanted: the word itself, and its other spellings, are left out
+_SPARE = 5  # more candidates than wanted: the word itself, and its other spellings, are left out
 
 
 class Place(NamedTuple):
@@ -88,11 +90,11 @@ class Replacer:
 
     def _options(self, texts: dict[str, Words]) -> dict[str, dict[int, list[str]]]:
         """Text → place of a word → what may stand there instead."""
-        asked = [(text, place) for text, words in texts.items() for place in changeable(words)]
-        around = [_place(texts[text], place) for text, place in asked]
+        wanted = [(text, place) for text, words in texts.items() for place in changeable(words)]
+        around = [_place(texts[text], place) for text, place in wanted]
         options: dict[str, dict[int, list[str]]] = {text: {} for text in texts}
         found = self.masker.candidates(around, self.settings.candidates)
-        for (text, place), words in zip(asked, found, strict=True):
+        for (text, place), words in zip(wanted, found, strict=True):
             if words:
                 options[text][place] = words
         return options
@@ -123,7 +125,7 @@ def _as_written(word: str, other: str) -> str:
 
 
 def words_from(model: PreTrainedModel, tokenizer: Any) -> MaskedWords:
-    """What a model can tell of words: as a masked language model, what fits; else, what lies near."""
+    """Candidates from a masked LM's predictions; from any other model, the nearest words in its embeddings."""
     near = Neighbours(model.get_input_embeddings().weight.detach(), tokenizer)
     fills = type(model).__name__.endswith("MaskedLM") and tokenizer.mask_token
     return MaskedModel(model, tokenizer, near) if fills else near
@@ -141,15 +143,15 @@ class Neighbours:
         self._found: dict[tuple[str, int], list[str]] = {}
 
     def candidates(self, places: Sequence[Place], most: int) -> list[list[str]]:
-        asked = list(dict.fromkeys(place.word for place in places if (place.word, most) not in self._found))
-        for start in range(0, len(asked), _BATCH):
-            self._ask(asked[start : start + _BATCH], most)
+        wanted = list(dict.fromkeys(place.word for place in places if (place.word, most) not in self._found))
+        for start in range(0, len(wanted), _BATCH):
+            self._look_up(wanted[start : start + _BATCH], most)
         return [self._found[place.word, most] for place in places]
 
-    def _ask(self, words: list[str], most: int) -> None:
+    def _look_up(self, words: list[str], most: int) -> None:
         pieces = [ids if self.tokenizer.unk_token_id not in ids else [] for ids in ids_of(self.tokenizer, words)]
         means = np.stack([self._table[ids].mean(0) if ids else 0 * self._table[0] for ids in pieces])
-        near = _unit(means) @ self._unit.T  # [asked, words]
+        near = _unit(means) @ self._unit.T  # [wanted, words]
         for word, ids, cosines in zip(words, pieces, near, strict=True):
             best = self._ids[_largest(cosines, most + _SPARE)]
             self._found[word, most] = _others(word, [self.words[i] for i in best], most) if ids else []
@@ -185,10 +187,6 @@ class MaskedModel:
         """What fits; nothing for a gap that lies beyond the tokens the model reads."""
         import torch
 
-        from limbeck.core.forward import forward
-        from limbeck.core.task import TaskInfo
-        from limbeck.core.trace import Batch
-
         mask = self.tokenizer.mask_token
         longest = min(self.tokenizer.model_max_length, _LENGTH)
         texts = [  # the gap is the only mask
@@ -197,17 +195,17 @@ class MaskedModel:
         ]
         inputs = self.tokenizer(texts, padding=True, truncation=True, max_length=longest, return_tensors="pt")
         inputs, ids = inputs.to(self.model.device), inputs["input_ids"]
-        asked = ids == self.tokenizer.mask_token_id
+        masked = ids == self.tokenizer.mask_token_id
         words = len(self._barred)
         task = TaskInfo(kind="mask-fill", vocab_size=words)
-        batch = Batch(task, uids=torch.arange(len(ids)), labels=ids, has_label=asked, inputs=inputs, predicted=asked)
+        batch = Batch(task, uids=torch.arange(len(ids)), labels=ids, has_label=masked, inputs=inputs, predicted=masked)
         with torch.no_grad():
             logits = forward(self.model, batch, vocabulary=words).tokens.logits().cpu()  # [places, vocabulary]
         best = logits.masked_fill(self._barred, -torch.inf).topk(min(most + _SPARE, len(self.near.words))).indices
         rows = iter(best.tolist())
         return [
             _others(place.word, [self.near.words[number] for number in next(rows)], most) if seen else []
-            for place, seen in zip(places, asked.any(1).tolist(), strict=True)
+            for place, seen in zip(places, masked.any(1).tolist(), strict=True)
         ]
 
 

@@ -1,98 +1,122 @@
-"""How close a student stays to its teacher, and where the two part ways."""
+"""How close a student stays to its teacher."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, zip_longest
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from limbeck.core.errors import DataError, MismatchError
-from limbeck.core.record import Disagreement, Fidelity
+from limbeck.core.record import Fidelity
 from limbeck.core.task import TaskInfo
-from limbeck.measure.answers import (
-    Array,
-    answers,
-    confidence,
-    labelled_rows,
-    log_sigmoid,
-    log_softmax,
-    logits_of,
-    right,
-    spell,
-)
-from limbeck.measure.metrics import METRIC, score
+from limbeck.measure.answers import Array, answers, labelled_rows, log_sigmoid, log_softmax, logits_of, right
+from limbeck.measure.metrics import TEXT_FORMULAS, score
+from limbeck.measure.written import TAUGHT
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class FidelityMeter:
+    """Sums over rows of any level, batch by batch: how often student and teacher predict alike, how far apart their
+    distributions are, and how often the student is right where the teacher is right (A) and wrong (B)."""
+
+    def __init__(self, where_wrong: bool = True) -> None:
+        self._rows = self._alike = 0
+        self._divergence = 0.0
+        self._where_wrong = where_wrong
+        self._by_teacher = {True: [0, 0], False: [0, 0]}  # the teacher is right → rows, those the student has right
+
+    def add(self, student: Tensor, teacher: Tensor, labels: Tensor, has_label: Tensor) -> None:
+        """Rows of logits [n, outputs], class ids [n], and which rows have one. No teacher logits add nothing."""
+        from limbeck import functional
+
+        if not teacher.numel():
+            return
+        mine, theirs = student.argmax(1), teacher.argmax(1)
+        self.count(
+            (mine == theirs).numpy(),
+            float(functional.kl(teacher, student).sum()),
+            (mine == labels)[has_label].numpy(),
+            (theirs == labels)[has_label].numpy(),
+        )
+
+    def count(self, alike: Array, divergence: float, student_right: Array, teacher_right: Array) -> None:
+        """The same of predictions: which rows are alike, the sum of their divergences, and of labelled rows who is
+        right."""
+        self._rows += len(alike)
+        self._alike += int(alike.sum())
+        self._divergence += divergence
+        for is_right, counts in self._by_teacher.items():
+            rows = teacher_right == is_right
+            counts[0] += int(rows.sum())
+            counts[1] += int(student_right[rows].sum())
+
+    @property
+    def fidelity(self) -> Fidelity | None:
+        if not self._rows:
+            return None
+        (right, both), (wrong, gained) = self._by_teacher[True], self._by_teacher[False]
+        wrong *= self._where_wrong
+        return Fidelity(
+            agreement=self._alike / self._rows,
+            divergence=self._divergence / self._rows,
+            teacher_right_rows=right,
+            teacher_wrong_rows=wrong,
+            accuracy_teacher_right=both / right if right else None,
+            accuracy_teacher_wrong=gained / wrong if wrong else None,
+        )
 
 
 def fidelity(task: TaskInfo, student_logits: Array, teacher_logits: Array, labels: Array, has_label: Array) -> Fidelity:
-    """Agreement and divergence over all rows; accuracy where the teacher is right (A) and wrong (B) over labelled ones.
+    """Of texts: agreement and divergence over all rows; accuracy where the teacher is right (A) and wrong (B) over
+    labelled ones.
 
     acc = f_A · acc_A + (1 − f_A) · acc_B, with f_A the teacher's accuracy: a student that gains on B has learnt more
     than its teacher's answers (L2KD). Regression has no right and wrong. It takes logits [n, 1] or [n].
     """
-    student, teacher = _paired(task, student_logits, teacher_logits)
-    if not len(student):
-        raise DataError("there are no rows to compare student and teacher on", "give a test split that is not empty")
-    if task.kind == "regress":
-        agreement = score(METRIC["pearson"], task, student, teacher[:, 0])
+    student, teacher = paired(task, student_logits, teacher_logits)
+    if task.kind == "regress" and len(student):
+        agreement = score(TEXT_FORMULAS["pearson"], task, student, teacher[:, 0])
         return Fidelity(agreement=agreement, divergence=float(((student - teacher) ** 2).mean()))
-    student_right = right(task, *labelled_rows(task, student, labels, has_label))
-    teacher_right = right(task, *labelled_rows(task, teacher, labels, has_label))
-    in_a, in_b = student_right[teacher_right], student_right[~teacher_right]
-    return Fidelity(
-        agreement=float(right(task, student, answers(task, teacher)).mean()),
-        divergence=float(_divergence(task, teacher, student).mean()),
-        teacher_right_rows=len(in_a),
-        teacher_wrong_rows=len(in_b),
-        accuracy_teacher_right=float(in_a.mean()) if len(in_a) else None,
-        accuracy_teacher_wrong=float(in_b.mean()) if len(in_b) else None,
+    meter = FidelityMeter()
+    meter.count(
+        right(task, student, answers(task, teacher)),
+        float(_divergence(task, teacher, student).sum()),
+        right(task, *labelled_rows(task, student, labels, has_label)),
+        right(task, *labelled_rows(task, teacher, labels, has_label)),
     )
+    if meter.fidelity is None:
+        raise DataError("there are no rows to compare student and teacher on", "give a test split that is not empty")
+    return meter.fidelity
 
 
-def disagreements(
-    task: TaskInfo,
-    texts: Sequence[str],
-    pairs: Sequence[str],
-    student_logits: Array,
-    teacher_logits: Array,
-    labels: Array,
-    has_label: Array,
-    most: int = 40,
-) -> list[Disagreement]:
-    """Rows on which the answers differ, the surest first (student's confidence × teacher's).
+def sequence_fidelity(
+    student_statistics: Array, teacher_statistics: Array, student_texts: Sequence[str], teacher_texts: Sequence[str]
+) -> Fidelity | None:
+    """Of translations, from sentence_statistics [n, 61] and the texts of beam search, as Fidelity says.
 
-    Taken in turn from: only the student is right, only the teacher is right, neither or unknown; so that each kind
-    appears. Regression gives the rows furthest apart, with confidence 0, since a number has none.
+    A side whose texts or probabilities are unknown (a black box) leaves None; where neither figure is known there is
+    no Fidelity at all. Nats are per token of the teacher's translations as the teacher's tokenizer counts them.
     """
-    student, teacher = _paired(task, student_logits, teacher_logits)
-    mask = np.asarray(has_label, dtype=bool)
-    says, taught = answers(task, student), answers(task, teacher)
-    differ = ~right(task, student, taught)
-    student_sure, teacher_sure = confidence(task, student), confidence(task, teacher)
-    weight = np.abs(says - taught) if task.kind == "regress" else student_sure * teacher_sure
-
-    student_right, teacher_right = np.zeros(len(mask), dtype=bool), np.zeros(len(mask), dtype=bool)
-    student_right[mask] = right(task, *labelled_rows(task, student, labels, mask))
-    teacher_right[mask] = right(task, *labelled_rows(task, teacher, labels, mask))
-    groups = (student_right & ~teacher_right, teacher_right & ~student_right, student_right == teacher_right)
-    surest = np.argsort(-weight, kind="stable")
-    queues = [surest[(differ & group)[surest]] for group in groups]
-    in_turn = [row for row in chain.from_iterable(zip_longest(*queues)) if row is not None][:most]
-    return [
-        Disagreement(
-            text=texts[row],
-            pair=pairs[row] if len(pairs) else "",
-            label=spell(task, labels[row]) if mask[row] else "",
-            teacher=spell(task, taught[row]),
-            teacher_confidence=float(teacher_sure[row]),
-            student=spell(task, says[row]),
-            student_confidence=float(student_sure[row]),
+    if len(student_texts) and len(teacher_texts) and len(student_texts) != len(teacher_texts):
+        raise MismatchError(f"the student has {len(student_texts)} translations and the teacher {len(teacher_texts)}")
+    alike = [mine == theirs for mine, theirs in zip(student_texts, teacher_texts, strict=False)]
+    agreement = sum(alike) / len(alike) if alike else None
+    divergence = None
+    if len(student_statistics) and len(student_statistics) == len(teacher_statistics):
+        (mine, counted), (theirs, tokens) = (
+            statistics[:, TAUGHT].sum(axis=0) for statistics in (student_statistics, teacher_statistics)
         )
-        for row in sorted(in_turn, key=lambda row: -weight[row])
-    ]
+        divergence = float((mine - theirs) / tokens) if counted and tokens else None
+    if agreement is None and divergence is None:
+        return None
+    return Fidelity(agreement=agreement, divergence=divergence)
 
 
-def _paired(task: TaskInfo, student: Array, teacher: Array) -> tuple[Array, Array]:
+def paired(task: TaskInfo, student: Array, teacher: Array) -> tuple[Array, Array]:
+    """Both models' logits as float64, row by row."""
     student, teacher = logits_of(task, student), logits_of(task, teacher)
     if len(student) != len(teacher):
         raise MismatchError(f"the student answers {len(student)} rows and the teacher {len(teacher)}")

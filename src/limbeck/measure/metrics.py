@@ -11,26 +11,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limbeck.core.task import LANGUAGE_KINDS, TaskInfo
+from limbeck.core.task import TaskInfo
 from limbeck.measure.answers import Array, answers, log_sigmoid, log_softmax, right
 
 BINS = 15
 FLAT = 1e-12  # a variance this small beside the whole sample's is rounding
 
 
-class Metric(NamedTuple):
-    title: str  # inside a sentence
-    meaning: str
-    higher_is_better: bool
+class Formula(NamedTuple):
+    """How a metric is computed; what it is called and means is in core.metric."""
+
     columns: Callable[[TaskInfo, Array, Array], Array]  # logits [n, outputs], labels → [n, k]
     value: Callable[[Array, Array], Array]  # weights [r, n], columns [n, k] → [r]
-    points: bool = False  # told in hundredths
     heavy: bool = False  # goes through all rows again for every resample, where the others go through sums
 
 
-def score(metric: Metric, task: TaskInfo, logits: Array, labels: Array) -> float:
+def score(formula: Formula, task: TaskInfo, logits: Array, labels: Array) -> float:
     """The metric on these rows, each counted once."""
-    return float(metric.value(np.ones((1, len(logits))), metric.columns(task, logits, labels))[0])
+    return float(formula.value(np.ones((1, len(logits))), formula.columns(task, logits, labels))[0])
 
 
 # What one looks at, row by row.
@@ -165,9 +163,9 @@ def _midranks(weights: Array, x: Array) -> Array:
     return ranks[:, group]
 
 
-def _sums(task: TaskInfo, tallies: Array, labels: Array) -> Array:
-    """Of tokens, what was summed per block (measure/tokens.py) stands where other tasks have logits."""
-    return tallies
+def sums_of_rows(task: TaskInfo, statistics: Array, labels: Array) -> Array:
+    """Tokens, tags and spans have sums per block, sentence or question where texts have logits."""
+    return statistics
 
 
 def _per_token(weights: Array, columns: Array, place: int) -> Array:
@@ -190,50 +188,24 @@ def _token_calibration(weights: Array, columns: Array) -> Array:
     return ratio(np.abs(weights @ columns[:, 3:]).sum(axis=1), weights @ columns[:, 2])
 
 
-METRIC: dict[str, Metric] = {
-    "accuracy": Metric("accuracy", "share of rows answered right; every label of the row", True, _right, _mean, True),
-    "f1": Metric("F1", "F1 of class 1, of two", True, hits, _f1_of_class_1, True),
-    "f1_macro": Metric("macro F1", "mean F1 of the classes that occur or are answered", True, hits, _f1_macro, True),
-    "f1_weighted": Metric("weighted F1", "F1 per class, weighted by its rows", True, hits, _f1_weighted, True),
-    "f1_micro": Metric("micro F1", "F1 of all decisions pooled", True, hits, _f1_micro, True),
-    "matthews": Metric("Matthews correlation", "correlation of answer and label, 0 is chance", True, hits, _matthews),
-    "hamming": Metric("Hamming loss", "share of single label decisions that are wrong", False, _wrong_decisions, _mean),
-    "ece": Metric(
-        "calibration error",
-        f"expected calibration error: |confidence − accuracy| over {BINS} equal bins of confidence",
-        False,
-        _overconfidence,
-        _calibration,
-    ),
-    "nll": Metric("negative log-likelihood", "mean −log probability of the label, in nats", False, _surprise, _mean),
-    "pearson": Metric("Pearson correlation", "linear correlation; constant answers give 0", True, _moments, _pearson),
-    "spearman": Metric(
-        "Spearman correlation",
-        "correlation of ranks; constant answers give 0",
-        True,
-        _answer_and_label,
-        _spearman,
-        heavy=True,
-    ),
-    "perplexity": Metric("perplexity", "exp of the mean −log probability of a token", False, _sums, _perplexity),
-    "token_nll": Metric("cross-entropy", "mean −log probability of a token, in nats", False, _sums, _token_nats),
-    "token_accuracy": Metric(
-        "token accuracy", "share of tokens whose most probable word is right", True, _sums, _token_accuracy, True
-    ),
-    "token_ece": Metric(
-        "calibration error",
-        f"expected calibration error per token: |confidence − accuracy| over {BINS} equal bins of confidence",
-        False,
-        _sums,
-        _token_calibration,
-    ),
-    "mse": Metric("mean squared error", "mean squared error", False, _squared_error, _mean),
-    "mae": Metric("mean absolute error", "mean absolute error", False, _absolute_error, _mean),
+TEXT_FORMULAS: dict[str, Formula] = {
+    "accuracy": Formula(_right, _mean),
+    "f1": Formula(hits, _f1_of_class_1),
+    "f1_macro": Formula(hits, _f1_macro),
+    "f1_weighted": Formula(hits, _f1_weighted),
+    "f1_micro": Formula(hits, _f1_micro),
+    "matthews": Formula(hits, _matthews),
+    "hamming": Formula(_wrong_decisions, _mean),
+    "ece": Formula(_overconfidence, _calibration),  # |confidence − accuracy| over BINS equal bins of confidence
+    "nll": Formula(_surprise, _mean),
+    "pearson": Formula(_moments, _pearson),
+    "spearman": Formula(_answer_and_label, _spearman, heavy=True),
+    "mse": Formula(_squared_error, _mean),
+    "mae": Formula(_absolute_error, _mean),
 }
-
-BY_KIND: dict[str, tuple[str, ...]] = {
-    "classify": ("accuracy", "f1", "f1_macro", "f1_weighted", "matthews", "ece", "nll"),
-    "multilabel": ("f1_micro", "f1_macro", "accuracy", "hamming", "ece"),
-    "regress": ("pearson", "spearman", "mse", "mae"),
-    **dict.fromkeys(LANGUAGE_KINDS, ("perplexity", "token_nll", "token_accuracy", "token_ece")),
+LANGUAGE_FORMULAS: dict[str, Formula] = {
+    "perplexity": Formula(sums_of_rows, _perplexity),
+    "token_nll": Formula(sums_of_rows, _token_nats),
+    "token_accuracy": Formula(sums_of_rows, _token_accuracy),
+    "token_ece": Formula(sums_of_rows, _token_calibration),
 }

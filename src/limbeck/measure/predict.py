@@ -29,7 +29,7 @@ def predict(
     """
     import torch
 
-    with at_rest(model), torch.inference_mode():
+    with eval_mode(model), torch.inference_mode():
         return collect(
             lambda batch: model(**batch.to(model.device).inputs).logits,
             batches,
@@ -60,7 +60,7 @@ def collect(
 
 
 @contextmanager
-def at_rest(model: nn.Module) -> Iterator[None]:
+def eval_mode(model: nn.Module) -> Iterator[None]:
     """Eval mode inside; afterwards every module is in the mode it was in."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()

@@ -8,7 +8,7 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.record import ClassScore
 from limbeck.core.task import TaskInfo
 from limbeck.measure.answers import Array, labelled_rows, logits_of, right
-from limbeck.measure.by_task import metrics_of
+from limbeck.measure.by_task import formulas_of
 from limbeck.measure.metrics import hits, ratio, score
 
 
@@ -23,7 +23,7 @@ def quality(
     logits, labels = labelled_rows(task, logits, labels, has_label)
     if not len(logits):
         return {}, []
-    scores = {name: score(metric, task, logits, labels) for name, metric in metrics_of(task).items()}
+    scores = {name: score(formula, task, logits, labels) for name, formula in formulas_of(task).items()}
     if task.is_seq2seq:
         scores = {name: value for name, value in scores.items() if not np.isnan(value)}
     return scores, _per_class(task, logits, labels)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
+from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Comparison
-from limbeck.core.task import LANGUAGE_KINDS, TaskInfo
+from limbeck.core.task import TaskInfo
 from limbeck.measure.answers import Array, labelled_rows
-from limbeck.measure.by_task import metric_of
-from limbeck.measure.metrics import Metric
+from limbeck.measure.by_task import formula_of
+from limbeck.measure.metrics import Formula
 
 DRAWS = 40_000_000  # counts drawn at most, which is 10,000 rounds of 4,000 rows that all differ
 FEWEST = 1_000  # rounds that a costly metric or a large test set still gets
@@ -39,19 +40,19 @@ def compare(
     1,000 of those asked for, where they would take long. A handful of seeds, resampled, understates their spread;
     the sentence names how many there were.
     """
-    chosen = metric_of(task, metric)
+    formula = formula_of(task, metric)
     _check(a, b, rounds, confidence)
-    columns = np.array([[_columns(task, chosen, x, labels, has_label) for x in arm] for arm in (a, b)])  # [2, s, n, k]
+    columns = np.array([[_columns(task, formula, x, labels, has_label) for x in arm] for arm in (a, b)])  # [2, s, n, k]
     seeds, rows = columns.shape[1:3]
     if not rows:
         raise DataError(f"no test row has a label, so {metric} cannot be compared", "give a labelled test split")
-    everything = _differences(chosen, columns, np.ones((1, rows)))  # [1, s]
+    everything = _differences(formula, columns, np.ones((1, rows)))  # [1, s]
     if np.isnan(everything).any():
         raise DataError(
             f"{metric} cannot be compared: “{better}” or “{than}” has nothing to compute it from",
             "compare by a metric that both have",
         )
-    drawn = _bootstrap(chosen, columns, np.random.default_rng(seed), rounds)
+    drawn = _bootstrap(formula, columns, np.random.default_rng(seed), rounds)
     # A resample may miss all rows that have something to compute from.
     low, high = np.nanquantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
     found = Comparison(
@@ -66,7 +67,7 @@ def compare(
         rows=rows,
         sentence="",
     )
-    return found.but(sentence=_sentence(found, chosen, _row(task)))
+    return found.but(sentence=_sentence(found, metric_of(task, metric), task.units.input))
 
 
 def _check(a: Sequence[Array], b: Sequence[Array], rounds: int, confidence: float) -> None:
@@ -76,18 +77,18 @@ def _check(a: Sequence[Array], b: Sequence[Array], rounds: int, confidence: floa
         raise KnobError(f"no interval from {rounds} rounds at confidence {confidence}", "confidence lies in (0, 1)")
 
 
-def _columns(task: TaskInfo, metric: Metric, logits: Array, labels: Array, has_label: Array) -> Array:
+def _columns(task: TaskInfo, formula: Formula, logits: Array, labels: Array, has_label: Array) -> Array:
     counted, gold = labelled_rows(task, logits, labels, has_label)
-    return metric.columns(task, counted, gold) if len(gold) else np.empty((0, 1))
+    return formula.columns(task, counted, gold) if len(gold) else np.empty((0, 1))
 
 
-def _differences(metric: Metric, columns: Array, weights: Array) -> Array:
+def _differences(formula: Formula, columns: Array, weights: Array) -> Array:
     """[r, seeds]: the metric of the first arm minus that of the second, for each row of weights."""
-    first, second = ([metric.value(weights, seed) for seed in arm] for arm in columns)
+    first, second = ([formula.value(weights, seed) for seed in arm] for arm in columns)
     return np.stack(first, axis=1) - np.stack(second, axis=1)
 
 
-def _bootstrap(metric: Metric, columns: Array, rng: np.random.Generator, rounds: int) -> Array:
+def _bootstrap(formula: Formula, columns: Array, rng: np.random.Generator, rounds: int) -> Array:
     """[rounds]: the difference on each resample.
 
     Rows that look alike to the metric in every arm and seed are drawn as one kind: how often each kind occurs in n
@@ -96,14 +97,14 @@ def _bootstrap(metric: Metric, columns: Array, rng: np.random.Generator, rounds:
     seeds, rows = columns.shape[1:3]
     first, count = _kinds(columns.transpose(2, 0, 1, 3).reshape(rows, -1))
     kinds = columns[:, :, first]  # [2, s, kinds, k]
-    rounds = min(rounds, FEWEST if metric.heavy else max(FEWEST, DRAWS // len(first)))
+    rounds = min(rounds, FEWEST if formula.heavy else max(FEWEST, DRAWS // len(first)))
     step = max(1, CHUNK // len(first))
     drawn = []
     for start in range(0, rounds, step):
         size = min(step, rounds - start)
         weights = rng.multinomial(rows, count / rows, size=size).astype(np.float64)  # [r, kinds]
         of_seeds = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=size) / seeds  # [r, s]
-        drawn.append((_differences(metric, kinds, weights) * of_seeds).sum(axis=1))
+        drawn.append((_differences(formula, kinds, weights) * of_seeds).sum(axis=1))
     return np.round(np.concatenate(drawn), DIGITS)
 
 
@@ -115,11 +116,6 @@ def _kinds(rows: Array) -> tuple[Array, Array]:
     _, first, count = np.unique(rows, axis=0, return_index=True, return_counts=True)
     order = np.argsort(first)
     return first[order], count[order]
-
-
-def _row(task: TaskInfo) -> str:
-    """What is drawn anew in each round."""
-    return "block" if task.kind in LANGUAGE_KINDS else "question" if task.kind == "answer" else "sentence"
 
 
 def _sentence(found: Comparison, metric: Metric, what: str) -> str:
@@ -137,8 +133,8 @@ def _sentence(found: Comparison, metric: Metric, what: str) -> str:
             "loss": f"“{found.better}” does worse than “{found.than}”:",
             "none": f"“{found.better}” and “{found.than}” do not differ as far as this test can see:",
         }[verdict]
-    difference, low, high = _signed(found, metric.points)
-    unit = f"points of {metric.title}" if metric.points else f"in {metric.title}"
+    difference, low, high = _signed(found, metric.is_share)
+    unit = f"points of {metric.title}" if metric.is_share else f"in {metric.title}"
     sample = f"{found.seeds} seed{'s' * (found.seeds > 1)}, {found.rows:,} test {what}{'s' * (found.rows > 1)}"
     interval = f"{100 * found.confidence:g}% interval {low} to {high}"
     caveat = " One seed says nothing of the spread between seeds." if found.seeds == 1 else ""

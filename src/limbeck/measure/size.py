@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from limbeck.core.count import count_parameters
 from limbeck.core.errors import ModelError
+from limbeck.core.progress import no_progress_bars
 from limbeck.core.record import Size
-from limbeck.measure.speed_translate import converted_facts
+from limbeck.engines.ctranslate2 import find_facts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -27,7 +28,7 @@ def size_of(model: PreTrainedModel, folder: Path | str | None = None) -> Size:
 
 def converted_size(folder: Path | str) -> Size | None:
     """Of a CTranslate2 folder, where our conversion noted how many parameters it holds."""
-    counts = converted_facts(folder).get("parameters")
+    counts = find_facts(folder).get("parameters")
     if counts is None:
         return None
     return Size(parameters=counts[0], parameters_without_embeddings=counts[1], bytes_on_disk=weight_bytes(folder))
@@ -51,14 +52,6 @@ def is_ctranslate2(folder: Path | str) -> bool:
 
 
 def _saved_bytes(model: PreTrainedModel) -> int:
-    from transformers.utils import logging
-
-    bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # save_pretrained draws one
-    try:
-        with tempfile.TemporaryDirectory(prefix="limbeck-size-") as folder:
-            model.save_pretrained(folder)
-            return weight_bytes(folder)
-    finally:
-        if bars:
-            logging.enable_progress_bar()
+    with no_progress_bars(), tempfile.TemporaryDirectory(prefix="limbeck-size-") as folder:
+        model.save_pretrained(folder)
+        return weight_bytes(folder)

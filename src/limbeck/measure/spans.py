@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from limbeck.measure.answers import Array
-from limbeck.measure.metrics import Metric
+from limbeck.measure.metrics import Formula, sums_of_rows
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -28,13 +28,24 @@ class Span:
     score: float  # logit of its start plus logit of its end
     start: int  # tokens
     end: int
-    null: float  # the same sum for place 0, which says that there is no answer
+    null: float  # the same sum for position 0, which says that there is no answer
+    log_z: float = 0.0  # log of what the softmax divides by, of start plus end
+
+    @property
+    def probability(self) -> float:
+        """softmax(start) × softmax(end) over the positions where an answer may lie."""
+        return float(np.exp(self.score - self.log_z))
+
+    @property
+    def null_probability(self) -> float:
+        return float(np.exp(self.null - self.log_z))
 
 
 def best_spans(start: Array, end: Array, predicted: Array, longest: int, nullable: bool) -> list[Span]:
     """The best span of each window, from logits [windows, length]: start ≤ end, and `longest` tokens at most."""
     inside = predicted.astype(bool).copy()
     null = (start[:, 0] + end[:, 0]).astype(np.float64) if nullable else np.full(len(start), -np.inf)
+    log_z = np.add(*(_log_sum(np.where(inside, logits, -np.inf)) for logits in (start, end)))
     inside[:, 0] &= not nullable
     start, end = (np.where(inside, logits, -np.inf).astype(np.float64) for logits in (start, end))
     windows, length = start.shape
@@ -47,7 +58,7 @@ def best_spans(start: Array, end: Array, predicted: Array, longest: int, nullabl
         size[:, : length - more][better] = more
     places = best.argmax(axis=1)
     return [
-        Span(float(best[row, place]), int(place), int(place + size[row, place]), float(null[row]))
+        Span(float(best[row, place]), int(place), int(place + size[row, place]), float(null[row]), float(log_z[row]))
         for row, place in enumerate(places)
     ]
 
@@ -59,6 +70,21 @@ def chosen(spans: Sequence[Span], threshold: float) -> int:
     best = max(range(len(spans)), key=lambda window: spans[window].score)
     nothing = min(span.null for span in spans) - spans[best].score > threshold
     return -1 if nothing or spans[best].score == -np.inf else best
+
+
+def confidence(spans: Sequence[Span], threshold: float) -> float:
+    """The probability of what is chosen: a span, or none where the least null score decides."""
+    window = chosen(spans, threshold) if spans else -1
+    if window >= 0:
+        return spans[window].probability
+    return min(spans, key=lambda span: span.null).null_probability if spans else 0.0
+
+
+def _log_sum(logits: Array) -> Array:
+    """[windows] log Σ exp over positions, in float64."""
+    wide = logits.astype(np.float64)
+    highest = np.maximum(wide.max(axis=1, keepdims=True), np.finfo(np.float64).min)
+    return (highest + np.log(np.exp(wide - highest).sum(axis=1, keepdims=True)))[:, 0]
 
 
 def normalised(text: str) -> str:
@@ -88,10 +114,6 @@ def each_answer(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> tuple
     return matches, f1s
 
 
-def _sums(task: object, sums: Array, labels: Array) -> Array:
-    return sums
-
-
 def _mean_match(weights: Array, sums: Array) -> Array:
     return weights @ sums[:, 0] / weights.sum(axis=1)
 
@@ -100,9 +122,9 @@ def _mean_f1(weights: Array, sums: Array) -> Array:
     return weights @ sums[:, 1] / weights.sum(axis=1)
 
 
-ANSWER_METRICS: dict[str, Metric] = {
-    "f1": Metric("F1", "mean F1 of the words of answer and nearest gold answer", True, _sums, _mean_f1, True),
-    "exact_match": Metric("exact match", "share of answers that are a gold answer", True, _sums, _mean_match, True),
+ANSWER_FORMULAS: dict[str, Formula] = {
+    "f1": Formula(sums_of_rows, _mean_f1),
+    "exact_match": Formula(sums_of_rows, _mean_match),
 }
 
 
@@ -110,4 +132,4 @@ def answer_quality(sums: Array) -> dict[str, float]:
     """Every metric over these questions [questions, 2]; nothing where there are none."""
     if not len(sums):
         return {}
-    return {name: float(metric.value(np.ones((1, len(sums))), sums)[0]) for name, metric in ANSWER_METRICS.items()}
+    return {name: float(formula.value(np.ones((1, len(sums))), sums)[0]) for name, formula in ANSWER_FORMULAS.items()}

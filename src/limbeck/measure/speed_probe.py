@@ -56,7 +56,7 @@ def _load(folder: str, threads: int, max_length: int, beam: int) -> Answer:
     import transformers
 
     from limbeck.students.families import register_if_ours
-    from limbeck.students.sizes import fitting
+    from limbeck.students.sizes import clip_max_length
 
     register_if_ours(Path(folder))
     torch.set_num_threads(threads)
@@ -70,7 +70,7 @@ def _load(folder: str, threads: int, max_length: int, beam: int) -> Answer:
     task = saved[saved.find("For") :] if "For" in saved else "ForSequenceClassification"
     architecture: Any = getattr(transformers, saved, None) or getattr(transformers, f"AutoModel{task}")
     model: Any = architecture.from_pretrained(folder, dtype=torch.float32).eval()
-    length = min(max_length, fitting(tokenizer, model).model_max_length)
+    length = min(max_length, clip_max_length(tokenizer, model).model_max_length)
 
     def answer(texts: list[list[str]]) -> None:
         first = [text for text, _ in texts]

@@ -6,12 +6,12 @@ through the tokenizer, since users pay for them.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
+
+from limbeck.engines.ctranslate2 import find_facts
 
 Answer = Callable[[list[list[str]]], object]  # texts and their pairs → whatever the engine gives
 Writer = Callable[[list[list[str]]], list[str]]
@@ -32,10 +32,10 @@ def by_generate(folder: str, config: Any, tokenizer: Any, max_length: int, beam:
     import torch
     import transformers
 
-    from limbeck.students.sizes import fitting
+    from limbeck.students.sizes import clip_max_length
 
     model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
-    read = min(max_length, fitting(tokenizer, model).model_max_length)
+    read = min(max_length, clip_max_length(tokenizer, model).model_max_length)
     room = getattr(config, "max_position_embeddings", None) or longest_of(read) + 1  # T5 has no last place
     # A beam ends once it has as many texts as it is wide, which is CTranslate2's rule: both do the same work.
     search = {"num_beams": beam, "do_sample": False, "early_stopping": beam > 1}
@@ -62,7 +62,7 @@ def by_ctranslate2(folder: str, threads: int, max_length: int, beam: int) -> tup
     ctranslate2: Any = import_module("ctranslate2")  # it has no types
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
     translator: Any = ctranslate2.Translator(folder, device="cpu", inter_threads=threads, intra_threads=1)
-    facts = converted_facts(folder)
+    facts = find_facts(folder)
     prefix, room = facts.get("prefix"), facts.get("reads", tokenizer.model_max_length)
     search = {"beam_size": beam, "suppress_sequences": facts.get("banned") or None, "min_decoding_length": 0}
 
@@ -80,9 +80,3 @@ def by_ctranslate2(folder: str, threads: int, max_length: int, beam: int) -> tup
         return list(tokenizer.batch_decode(best, skip_special_tokens=True))
 
     return f"ctranslate2 {NAMES.get(translator.compute_type, translator.compute_type)}", write
-
-
-def converted_facts(folder: Path | str) -> dict[str, Any]:
-    """What our conversion notes beside the weights: forced and banned words, how many tokens are read, its size."""
-    notes = Path(folder) / "limbeck.json"
-    return dict(json.loads(notes.read_text(encoding="utf-8"))) if notes.is_file() else {}

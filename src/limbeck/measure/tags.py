@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from limbeck.core.record import ClassScore
-from limbeck.data.tags import OUTSIDE, is_plain, split_tag
+from limbeck.data.token.sentences import OUTSIDE, is_plain, split_tag
 from limbeck.measure.answers import Array
-from limbeck.measure.metrics import Metric, ratio
+from limbeck.measure.metrics import Formula, ratio, sums_of_rows
 
 Entity = tuple[str, int, int]  # type, first word, last word
 Tags = Sequence[str]
@@ -81,10 +81,6 @@ def _share(over: int, under: int) -> float:
     return over / under if under else 0.0
 
 
-def _sums(task: object, sums: Array, labels: Array) -> Array:
-    return sums
-
-
 def _precision(weights: Array, sums: Array) -> Array:
     return ratio(weights @ sums[:, HITS], weights @ sums[:, SAID])
 
@@ -101,11 +97,11 @@ def _accuracy(weights: Array, sums: Array) -> Array:
     return ratio(weights @ sums[:, RIGHT], weights @ sums[:, WORDS])
 
 
-TAG_METRICS: dict[str, Metric] = {
-    "f1": Metric("F1", "F1 of whole entities, or of words where tags are plain", True, _sums, _f1, True),
-    "precision": Metric("precision", "share of the entities said that are true", True, _sums, _precision, True),
-    "recall": Metric("recall", "share of the true entities that are said", True, _sums, _recall, True),
-    "accuracy": Metric("accuracy", "share of words with the right tag", True, _sums, _accuracy, True),
+TAG_FORMULAS: dict[str, Formula] = {
+    "f1": Formula(sums_of_rows, _f1),
+    "precision": Formula(sums_of_rows, _precision),
+    "recall": Formula(sums_of_rows, _recall),
+    "accuracy": Formula(sums_of_rows, _accuracy),
 }
 
 
@@ -113,4 +109,4 @@ def tag_quality(sums: Array) -> dict[str, float]:
     """Every metric over these sentences; nothing where no word has a tag."""
     if not sums[:, WORDS].sum():
         return {}
-    return {name: float(metric.value(np.ones((1, len(sums))), sums)[0]) for name, metric in TAG_METRICS.items()}
+    return {name: float(formula.value(np.ones((1, len(sums))), sums)[0]) for name, formula in TAG_FORMULAS.items()}

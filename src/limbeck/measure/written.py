@@ -14,7 +14,7 @@ import numpy as np
 from limbeck.core.errors import KnobError, MismatchError, ModelError
 from limbeck.core.task import TaskInfo
 from limbeck.measure.answers import Array
-from limbeck.measure.metrics import Metric, ratio
+from limbeck.measure.metrics import Formula, ratio
 
 ORDERS = 4  # longest n-gram of words in BLEU
 CHARACTERS = 6  # longest n-gram of characters in chrF
@@ -55,7 +55,7 @@ def counts(written: Sequence[str], references: Sequence[str]) -> Array:
     return np.concatenate([lengths_last, characters], axis=1)
 
 
-def row_of(
+def sentence_statistics(
     greedy: Sequence[str],
     beam: Sequence[str] | None,
     references: Sequence[str],
@@ -152,38 +152,13 @@ def _perplexity(weights: Array, columns: Array) -> Array:
     return np.exp(_mean(weights, columns))
 
 
-SEQUENCE_METRICS: dict[str, Metric] = {
-    "bleu": Metric(
-        "BLEU", "corpus BLEU of greedy translations, 0 to 100, as sacrebleu has it", True, _part(BLEU), _bleu
-    ),
-    "chrf": Metric(
-        "chrF", "corpus chrF of greedy translations, 0 to 100, as sacrebleu has it", True, _part(CHRF), _chrf
-    ),
-    "bleu_beam": Metric("BLEU with a beam", "BLEU of what beam search writes", True, _part(_of_beam(BLEU)), _bleu),
-    "chrf_beam": Metric("chrF with a beam", "chrF of what beam search writes", True, _part(_of_beam(CHRF)), _chrf),
-    "beam_gain": Metric(
-        "gain of the beam",
-        "BLEU that beam search still adds to greedy translations",
-        False,
-        _part(BLEU, _of_beam(BLEU)),
-        _beam_gain,
-    ),
-    "perplexity": Metric(
-        "perplexity", "exp of the mean −log probability of a reference's token", False, _part(GOLD), _perplexity
-    ),
-    "perplexity_of_teacher": Metric(
-        "perplexity of the teacher's translations",
-        "exp of the mean −log probability of a token of the teacher's translations",
-        False,
-        _part(TAUGHT),
-        _perplexity,
-    ),
-    "p_best": Metric(
-        "probability of the best translation",
-        "mean probability that the model gives its own best translation",
-        True,
-        _probability,
-        _mean,
-        True,
-    ),
+SEQUENCE_FORMULAS: dict[str, Formula] = {
+    "bleu": Formula(_part(BLEU), _bleu),
+    "chrf": Formula(_part(CHRF), _chrf),
+    "bleu_beam": Formula(_part(_of_beam(BLEU)), _bleu),
+    "chrf_beam": Formula(_part(_of_beam(CHRF)), _chrf),
+    "beam_gain": Formula(_part(BLEU, _of_beam(BLEU)), _beam_gain),
+    "perplexity": Formula(_part(GOLD), _perplexity),
+    "perplexity_of_teacher": Formula(_part(TAUGHT), _perplexity),
+    "p_best": Formula(_probability, _mean),
 }

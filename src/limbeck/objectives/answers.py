@@ -6,6 +6,15 @@ Conf are the teacher's most probable spans that share no token with the gold ans
 distillation, whose exact term is not known to be this one; their matching of attention is not part of it. Add it to
 `labels` and `hinton`. The mean is over texts with a label. A batch names one gold answer: another that is right too
 may be punished, so it is meant for data with one answer to a question.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student, teacher = torch.randn(4, 2, 20), torch.randn(4, 2, 20)  # [questions, start and end, places]
+    gold = torch.tensor([[3, 5], [1, 1], [7, 9], [2, 4]])
+    limbeck.loss(limbeck.ConfusingAnswers(spans=2), student, teacher, gold)
 """
 
 from __future__ import annotations
@@ -13,21 +22,32 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.task import Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
-from limbeck.objectives.papers import HU_2018
 from limbeck.objectives.places import within
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+HU_2018 = Paper(
+    "Attention-Guided Answer Distillation for Machine Reading Comprehension",
+    "Minghao Hu and Yuxing Peng and Furu Wei and Zhen Huang and Dongsheng Li and Nan Yang and Ming Zhou",
+    2018,
+    "EMNLP 2018, arXiv:1808.07644",
+    "hu2018attention",
+    "https://arxiv.org/abs/1808.07644",
+)
+
+
 @method("confusing", HU_2018)
 class ConfusingAnswers(Objective):
+    """A margin between the gold span and the spans that a teacher takes for it."""
+
     rows: ClassVar[Rows] = "has_label"
     wants: ClassVar[Want] = Want.LOGITS
     serves: ClassVar[tuple[Kind, ...]] = ("answer",)

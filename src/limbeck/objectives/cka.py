@@ -13,13 +13,23 @@ near 0. The unbiased one may be below 0, and needs 4 rows; a batch with fewer ad
 This is a statistic of a batch, not a mean over rows. Micro-batches give the mean of their own values, weighted by their
 texts, which is not the value of the whole batch: prefer a larger batch_size to a larger accumulate. The plain one is
 the same when a batch is repeated, the unbiased one is not: it takes rows for independent draws.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    student = Trace(hidden=tuple(torch.randn(2, 7, 8) for _ in range(3)))  # embeddings and 2 layers, width 8
+    teacher = Trace(hidden=tuple(torch.randn(2, 7, 16) for _ in range(5)))  # embeddings and 4 layers, width 16
+    limbeck.loss(limbeck.CKA(layers="uniform"), student, teacher)
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
@@ -27,14 +37,25 @@ from limbeck.core.task import LANGUAGE_KINDS, TEXT_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Pool, Request, Want
 from limbeck.functional.layermap import layer_pairs
-from limbeck.objectives.papers import DASGUPTA_COHN_2025
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+DASGUPTA_COHN_2025 = Paper(
+    "Improving Language Model Distillation through Hidden State Matching",
+    "Sayantan Dasgupta and Trevor Cohn",
+    2025,
+    "ICLR 2025",
+    "dasgupta2025hidden",
+    "https://openreview.net/forum?id=IcVSKhVpKu",
+)
+
+
 @method("cka", DASGUPTA_COHN_2025)
 class CKA(Objective):
+    """1 − CKA between hidden states of student and teacher, layer by layer."""
+
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "examples"
     serves: ClassVar[tuple[Kind, ...]] = (*TEXT_KINDS, *WINDOW_KINDS, *LANGUAGE_KINDS)

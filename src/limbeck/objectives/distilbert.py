@@ -7,6 +7,16 @@ Both models must be of one width, since there is nothing between them.
 
 DistilBERT's triple loss is 5 · T²·KL of the words ('word-kd' at T = 2, over all tokens but padding, or 'truncated') +
 2 · 'language' + 1 · 'cosine'. Without this term the paper loses 1.5 points of GLUE, without the KL 3.0.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    student = Trace(hidden=tuple(torch.randn(2, 7, 16) for _ in range(3)))  # embeddings and 2 layers
+    teacher = Trace(hidden=tuple(torch.randn(2, 7, 16) for _ in range(5)))  # embeddings and 4 layers, the same width
+    limbeck.loss(limbeck.Cosine(), student, teacher)
 """
 
 from __future__ import annotations
@@ -14,18 +24,28 @@ from __future__ import annotations
 from typing import ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.errors import MismatchError
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
 from limbeck.core.task import LANGUAGE_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
-from limbeck.objectives.papers import SANH_2019
+
+SANH_2019 = Paper(
+    "DistilBERT, a distilled version of BERT: smaller, faster, cheaper and lighter",
+    "Victor Sanh and Lysandre Debut and Julien Chaumond and Thomas Wolf",
+    2019,
+    "NeurIPS EMC2 Workshop 2019, arXiv:1910.01108",
+    "sanh2019distilbert",
+    "https://arxiv.org/abs/1910.01108",
+)
 
 
 @method("cosine", SANH_2019)
 class Cosine(Objective):
+    """1 − cosine between the last hidden states of student and teacher."""
+
     rows: ClassVar[Rows] = "present"
     wants: ClassVar[Want] = Want.HIDDEN
     serves: ClassVar[tuple[Kind, ...]] = LANGUAGE_KINDS

@@ -10,6 +10,14 @@ give the term the weight β(1 − β).
 
 This is the divergence of GKD on given text. T stands in the loss here; the paper softens by it only when the student
 writes.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student, teacher = torch.randn(6, 100), torch.randn(6, 100)  # [tokens, vocabulary]
+    limbeck.loss(limbeck.GeneralisedJSD(beta=0.1), student, teacher)
 """
 
 from __future__ import annotations
@@ -17,19 +25,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.chunk import Chunk
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
 from limbeck.core.want import Want
-from limbeck.objectives.papers import AGARWAL_2024
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+AGARWAL_2024 = Paper(
+    "On-Policy Distillation of Language Models: Learning from Self-Generated Mistakes",
+    "Rishabh Agarwal and Nino Vieillard and Yongchao Zhou and Piotr Stanczyk and Sabela Ramos and Matthieu Geist "
+    "and Olivier Bachem",
+    2024,
+    "ICLR 2024, arXiv:2306.13649",
+    "agarwal2024onpolicy",
+    "https://arxiv.org/abs/2306.13649",
+)
+
+
 @method("gkd", AGARWAL_2024)
 class GeneralisedJSD(TokenObjective):
+    """A divergence between forward and reverse KL, token by token."""
+
     wants: ClassVar[Want] = Want.LOGITS
     name: ClassVar[str] = "jsd"
 

@@ -8,6 +8,15 @@
 T² keeps the gradient's size independent of T; it stands on this term only, never on the labels' one.
 As T grows the loss tends to half the variance of the logits' difference. The mean is over every row, labelled or not,
 so unlabelled text teaches too.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student, teacher = torch.randn(4, 3), torch.randn(4, 3)  # [texts, classes]
+    objective = 0.5 * limbeck.Labels() + 0.5 * limbeck.SoftTargets(temperature=4)
+    limbeck.loss(objective, student, teacher, labels=torch.tensor([0, 2, 1, -100]))
 """
 
 from __future__ import annotations
@@ -16,18 +25,28 @@ from math import inf
 from typing import ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Terms
 from limbeck.core.task import WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
-from limbeck.objectives.papers import HINTON_2015
 from limbeck.objectives.places import within
+
+HINTON_2015 = Paper(
+    "Distilling the Knowledge in a Neural Network",
+    "Geoffrey Hinton and Oriol Vinyals and Jeff Dean",
+    2015,
+    "NIPS Deep Learning Workshop, arXiv:1503.02531",
+    "hinton2015distilling",
+    "https://arxiv.org/abs/1503.02531",
+)
 
 
 @method("hinton", HINTON_2015)
 class SoftTargets(Objective):
+    """KL between the softened distributions of teacher and student."""
+
     wants: ClassVar[Want] = Want.LOGITS
     serves: ClassVar[tuple[Kind, ...]] = ("classify", "multilabel", *WINDOW_KINDS)
     remedy: ClassVar[str] = "a number has no distribution to soften; use 'logits', which matches the number itself"

@@ -7,6 +7,14 @@
     answers      as classes, a row for the start and one for the end, over the places where it may lie
 
 The mean is over labelled rows only; a row without a label adds nothing.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student = torch.randn(4, 3)  # [texts, classes]
+    limbeck.loss(limbeck.Labels(), student, labels=torch.tensor([0, 2, 1, -100]))  # -100: no label
 """
 
 from __future__ import annotations
@@ -14,15 +22,25 @@ from __future__ import annotations
 from typing import ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.objective import Objective, Rows, Terms
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
-from limbeck.objectives.papers import DEVLIN_2019
+
+DEVLIN_2019 = Paper(
+    "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding",
+    "Jacob Devlin and Ming-Wei Chang and Kenton Lee and Kristina Toutanova",
+    2019,
+    "NAACL 2019, arXiv:1810.04805",
+    "devlin2019bert",
+    "https://arxiv.org/abs/1810.04805",
+)
 
 
 @method("labels", DEVLIN_2019)
 class Labels(Objective):
+    """Cross-entropy with labels; for numbers the squared difference."""
+
     rows: ClassVar[Rows] = "has_label"
     serves: ClassVar[tuple[Kind, ...]] = (*TEXT_KINDS, *WINDOW_KINDS)
 

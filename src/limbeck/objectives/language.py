@@ -6,6 +6,14 @@ Smoothing ε is 0 unless it is asked for: a smoothed teacher has a flatter distr
 words asked for: in mask-fill those chosen for masking, also the tenth that stays as it is and the tenth that is
 replaced; in generate every next word; in translate every token of the target, its end included. Untrained, the loss is
 near the logarithm of the size of the vocabulary; exp(L) is the perplexity.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student = torch.randn(6, 100)  # [tokens, vocabulary]
+    limbeck.loss(limbeck.LanguageModeling(smoothing=0.1), student, labels=torch.randint(100, (6,)))
 """
 
 from __future__ import annotations
@@ -17,7 +25,7 @@ from limbeck.core.card import method
 from limbeck.core.chunk import Chunk
 from limbeck.core.knob import knob
 from limbeck.core.objective import Rows, TokenObjective
-from limbeck.objectives.papers import DEVLIN_2019
+from limbeck.objectives.labels import DEVLIN_2019
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,6 +33,8 @@ if TYPE_CHECKING:
 
 @method("language", DEVLIN_2019)
 class LanguageModeling(TokenObjective):
+    """Cross-entropy with the tokens of the text."""
+
     rows: ClassVar[Rows] = "has_label"
     name: ClassVar[str] = "language"
 

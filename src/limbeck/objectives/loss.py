@@ -1,81 +1,134 @@
-"""The loss of a step: the weighted sum of an objective's terms, those over tokens in one pass over the vocabulary."""
+"""The loss of an objective over plain tensors, for a training loop of one's own.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student, teacher = torch.randn(4, 3, requires_grad=True), torch.randn(4, 3)  # [texts, classes]
+    objective = 0.5 * limbeck.Labels() + 0.5 * limbeck.SoftTargets(temperature=4)
+    limbeck.loss(objective, student, teacher, labels=torch.tensor([0, 2, 1, -100])).backward()
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from limbeck import functional
-from limbeck.core.chunk import Chunk
-from limbeck.core.objective import Objective, Rows, TokenObjective
-from limbeck.core.trace import Batch, Trace
+from limbeck.core.errors import MismatchError
+from limbeck.core.objective import Objective, TokenObjective, wants
+from limbeck.core.task import Kind, TaskInfo
+from limbeck.core.trace import OF_LAYERS, Batch, Projection, Trace
+from limbeck.core.want import Want
+from limbeck.objectives.weighted_sum import weighted_sum
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+OF_HEADS = ("attention", "queries", "keys", "values")
+UNLABELLED = -100  # what transformers puts where a row has no label
+
 
 def loss(
-    objective: Objective, student: Trace, teacher: Trace, batch: Batch, rows: Mapping[Rows, Tensor] | None = None
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """The weighted sum and each unweighted term; `rows` are the counts of the whole optimiser step, if larger."""
-    shown: dict[str, Tensor] = {}
-    parts: list[Tensor] = []
-    over_tokens = [(w, part) for w, part in objective.weighted if isinstance(part, TokenObjective) and w]
-    for weight, part in objective.weighted:
-        if isinstance(part, TokenObjective) or (part.wants and not weight):  # without weight it may have no teacher
-            continue
-        for name, mean in part.terms(student, teacher, batch).items():
-            value = mean.over(rows[part.rows] if rows else None)
-            shown[name] = shown[name] + value if name in shown else value
-            parts.append(weight * value)
-    if over_tokens:
-        total, values = _over_tokens(over_tokens, student, teacher, batch, rows)
-        parts.append(total)
-        for name, value in values.items():
-            shown[name] = shown[name] + value if name in shown else value
-    if not parts:
-        raise ValueError("an objective without terms has no loss")
-    return sum(parts[1:], start=parts[0]), shown
+    objective: Objective, student: Tensor | Trace, teacher: Tensor | Trace | None = None, labels: Tensor | None = None
+) -> Tensor:
+    """The weighted sum of an objective's terms: a scalar, with the gradient of the student.
+
+    Args:
+        objective: one term or a sum of them, such as `0.5 * Labels() + 0.5 * SoftTargets()`.
+        student, teacher: logits. Of texts [texts, classes], or [texts] for numbers; of the start and the end of an
+            answer [texts, 2, places]; of tokens, for objectives over a vocabulary, [tokens, vocabulary]. What an
+            objective looks at beside logits comes in a `limbeck.Trace`, as in `Trace(hidden=(embeddings, layer_1))`.
+        labels: class ids [texts], a 0 or 1 for each label [texts, labels], numbers [texts], places [texts, 2], or token
+            ids [tokens]. -100, and NaN among numbers, marks a row without a label: it adds nothing to a term over
+            labels, and its teacher is listened to all the same.
+
+    Every row counts; choose rows (no padding, only masked tokens) before the call. The loss is a mean over the rows
+    given: micro-batches of unequal size need weights.
+
+    Example:
+
+        import torch
+        import limbeck
+
+        logits, of_teacher = torch.randn(6, 100, requires_grad=True), torch.randn(6, 100)  # [tokens, vocabulary]
+        limbeck.loss(limbeck.WordKD(), logits, of_teacher).backward()
+    """
+    shown = student if isinstance(student, Trace) else Trace(logits=student)
+    taught = teacher if isinstance(teacher, Trace) else Trace() if teacher is None else Trace(logits=teacher)
+    tokens = any(isinstance(part, TokenObjective) for _, part in objective.weighted)
+    kind = _kind(objective, shown, labels, tokens)
+    _check(objective, taught)
+    batch = _batch(kind, shown, labels, tokens)
+    return weighted_sum(objective, _shaped(shown, kind, tokens), _shaped(taught, kind, tokens), batch)[0]
 
 
-@dataclass(frozen=True)
-class _Lean(Chunk):
-    """A chunk whose log-probabilities cost little to differentiate at a few places."""
+def _kind(objective: Objective, student: Trace, labels: Tensor | None, tokens: bool) -> Kind:
+    """What the tensors are of: the first kind of task that fits their shapes and is served by every term."""
+    logits, terms = student.logits, [part for _, part in objective.weighted]
+    kinds: tuple[Kind, ...] = ("classify", "mask-fill", "generate")
+    if tokens:
+        kinds = ("mask-fill", "generate")
+    elif logits.dim() == 3:
+        kinds = ("answer",)
+    elif labels is not None and labels.dim() == 2:
+        kinds = ("multilabel",)
+    elif logits.numel() and logits.shape[1:] in ((), (1,)):
+        kinds = ("regress",)
+    for kind in kinds:
+        if all(kind in part.serves for part in terms):
+            return kind
+    wrong = next(part for part in terms if kinds[0] not in part.serves)
+    shape = f"logits of shape {list(logits.shape)}" if logits.numel() else "such tensors"
+    raise MismatchError(
+        f"{type(wrong).__name__} takes no {shape} as {kinds[0]}",
+        wrong.remedy or f"it serves {', '.join(wrong.serves)}; see help(limbeck.{type(wrong).__name__})",
+    )
 
-    def log_q(self, temperature: float = 1.0) -> Tensor:
-        key = ("student", temperature)
-        if key not in self._made:
-            self._made[key] = functional.log_softmax(self.logits, temperature)
-        return self._made[key]
+
+def _check(objective: Objective, teacher: Trace) -> None:
+    made_of_logits = Want.TOP | Want.SAMPLED if teacher.logits.numel() else Want.NOTHING
+    if lacking := wants(objective) & ~teacher.has & ~made_of_logits:
+        raise MismatchError(
+            f"the objective looks at the teacher's {lacking}, which are not there",
+            "pass its logits as a tensor; hidden states and heads go into a limbeck.Trace, for both models",
+        )
 
 
-def _over_tokens(
-    terms: list[tuple[float, TokenObjective]],
-    student: Trace,
-    teacher: Trace,
-    batch: Batch,
-    rows: Mapping[Rows, Tensor] | None,
-) -> tuple[Tensor, dict[str, Tensor]]:
+def _shaped(trace: Trace, kind: Kind, tokens: bool) -> Trace:
+    """Logits as the terms take them: a row for each label."""
+    logits = trace.logits
+    if tokens and logits.numel():
+        return replace(trace, logits=Trace().logits, tokens=Projection(logits.flatten(0, -2)))
+    if kind == "answer":
+        return replace(trace, logits=logits.flatten(0, 1))
+    return replace(trace, logits=logits[:, None]) if kind == "regress" and logits.dim() == 1 else trace
+
+
+def _batch(kind: Kind, student: Trace, labels: Tensor | None, tokens: bool) -> Batch:
     import torch
 
-    from limbeck.functional.chunked import chunked
+    shown = [student.logits, *(states for name in OF_LAYERS for states in getattr(student, name))]
+    first = next(tensor for tensor in shown if tensor.numel())
+    uids = torch.arange(len(first), device=first.device)
+    shape = first.shape[:-1] if tokens or kind == "answer" else uids.shape
+    rows = uids.new_full(shape, UNLABELLED) if labels is None else labels
+    known = (rows != UNLABELLED) & ~rows.isnan()
+    outputs = tuple(map(str, range(student.logits.shape[-1]))) if kind in ("classify", "multilabel") else ()
+    nothing = Trace().logits
+    return Batch(
+        TaskInfo(kind=kind, labels=outputs),
+        uids=uids,
+        labels=rows if kind == "multilabel" else rows.flatten(),
+        has_label=known.all(1) if kind == "multilabel" and known.dim() == 2 else known.flatten(),
+        inputs={"attention_mask": _present(student, uids)},
+        predicted=torch.ones_like(first[:, 0], dtype=torch.bool) if kind == "answer" else nothing,
+        next_sentence_label=nothing if tokens or kind != "mask-fill" else rows,
+    )
 
-    predicted = batch.in_loss
-    labels, has_label = batch.labels[predicted], batch.has_label[predicted]
-    counts = rows or {"has_label": has_label.sum(), "in_loss": predicted.sum()}
-    dtype = torch.promote_types(student.tokens.features.dtype, torch.float32)
-    share = torch.stack([1 / counts[part.rows].clamp(min=1).to(dtype) for _, part in terms])
-    weights = share * share.new_tensor([weight for weight, _ in terms])
 
-    def each(logits: Tensor, tokens: slice) -> Tensor:
-        chunk = _Lean(logits, labels[tokens], has_label[tokens], teacher, tokens)
-        values = [(part, part.each(chunk)) for _, part in terms]
-        # Chosen, not multiplied by 0: what is left out may be NaN.
-        return torch.stack([(v[chunk.has_label] if part.rows == "has_label" else v).sum() for part, v in values])
-
-    total, sums = chunked(student.tokens, each, weights)
-    shown: dict[str, Tensor] = {}
-    for (_, part), value in zip(terms, share * sums, strict=True):
-        shown[part.name] = shown[part.name] + value if part.name in shown else value
-    return total, shown
+def _present(student: Trace, uids: Tensor) -> Tensor:
+    """[texts, length] ones: every token that a Trace shows is there."""
+    states = [x.shape[1] for x in student.hidden if x.numel()]
+    heads = [x.shape[2] for name in OF_HEADS for x in getattr(student, name) if x.numel()]
+    return uids.new_ones(len(uids), next(iter([*states, *heads]), 0))

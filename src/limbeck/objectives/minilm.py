@@ -7,13 +7,25 @@ Each KL is the mean over heads and over all tokens but padding, and 0 at equalit
 both models have as many; depth and width may differ. The two terms are summed, as in the paper, each with a weight of
 its own. The paper takes a teacher's last layer; every token of a batch counts alike, where the paper's texts are all of
 one length. It is made for encoders: a token is compared over the whole text, also over what a decoder hides from it.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    def last_layer(head_size):  # of a model with 1 layer of 4 heads; nothing is looked at in the embeddings
+        scores, values = torch.randn(2, 4, 7, 7), torch.randn(2, 4, 7, head_size)
+        return Trace(attention=(torch.empty(0), scores), values=(torch.empty(0), values))
+
+    limbeck.loss(limbeck.MiniLM(), last_layer(8), last_layer(16))
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
@@ -21,11 +33,21 @@ from limbeck.core.record import Shape
 from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
-from limbeck.objectives.papers import WANG_2020
+
+WANG_2020 = Paper(
+    "MiniLM: Deep Self-Attention Distillation for Task-Agnostic Compression of Pre-Trained Transformers",
+    "Wenhui Wang and Furu Wei and Li Dong and Hangbo Bao and Nan Yang and Ming Zhou",
+    2020,
+    "NeurIPS 2020, arXiv:2002.10957",
+    "wang2020minilm",
+    "https://arxiv.org/abs/2002.10957",
+)
 
 
 @method("minilm", WANG_2020)
 class MiniLM(Objective):
+    """KL of the last layer's attention and of the relations of its values."""
+
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
     wants: ClassVar[Want] = Want.ATTENTION | Want.VALUES

@@ -7,6 +7,18 @@ model. So neither the width nor the number of heads need be equal: the relation 
 is the mean over relation heads and over all tokens but padding, and 0 at equality; the three are summed, as in the
 paper. The paper takes 48 relation heads for a base teacher and 64 for a large one, and of large teachers an upper
 middle layer instead of the last. More relation heads cost as many more [length, length] maps.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    def last_layer(heads, head_size):  # of a model with 1 layer; nothing is looked at in the embeddings
+        parts = {name: torch.randn(2, heads, 7, head_size) for name in ("queries", "keys", "values")}
+        return Trace(**{name: (torch.empty(0), part) for name, part in parts.items()})
+
+    limbeck.loss(limbeck.MiniLMv2(heads=4), last_layer(4, 8), last_layer(8, 8))
 """
 
 from __future__ import annotations
@@ -14,7 +26,7 @@ from __future__ import annotations
 from math import gcd
 from typing import ClassVar
 
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
@@ -23,13 +35,23 @@ from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
 from limbeck.objectives.minilm import last_layers
-from limbeck.objectives.papers import WANG_2021
+
+WANG_2021 = Paper(
+    "MiniLMv2: Multi-Head Self-Attention Relation Distillation for Compressing Pretrained Transformers",
+    "Wenhui Wang and Hangbo Bao and Shaohan Huang and Li Dong and Furu Wei",
+    2021,
+    "Findings of ACL 2021, arXiv:2012.15828",
+    "wang2021minilmv2",
+    "https://arxiv.org/abs/2012.15828",
+)
 
 _EQUAL = "paper, equal weights"
 
 
 @method("minilmv2", WANG_2021)
 class MiniLMv2(Objective):
+    """KL of the relations of queries, keys and values, in any width and number of heads."""
+
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
     wants: ClassVar[Want] = Want.QUERIES | Want.KEYS | Want.VALUES

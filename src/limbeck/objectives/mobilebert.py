@@ -21,6 +21,18 @@ Where this departs from the official code:
 
 A weight of 0 switches a part off, and the teacher is not asked for it. Where the widths differ a linear map is learned,
 one for all layers; the paper's models have one width. Attention compares heads one to one.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    def model(layers):  # width 16, 4 heads; the embeddings come first and have no scores
+        hidden = tuple(torch.randn(2, 7, 16) for _ in range(layers + 1))
+        return Trace(hidden=hidden, attention=(torch.empty(0), *(torch.randn(2, 4, 7, 7) for _ in range(layers))))
+
+    limbeck.loss(limbeck.MobileBERTTransfer(mean=5000, variance=5), model(2), model(4))
 """
 
 from __future__ import annotations
@@ -28,7 +40,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
@@ -37,10 +49,18 @@ from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
 from limbeck.functional.layermap import Pairs, layer_pairs
-from limbeck.objectives.papers import SUN_2020
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+SUN_2020 = Paper(
+    "MobileBERT: a Compact Task-Agnostic BERT for Resource-Limited Devices",
+    "Zhiqing Sun and Hongkun Yu and Xiaodan Song and Renjie Liu and Yiming Yang and Denny Zhou",
+    2020,
+    "ACL 2020, arXiv:2004.02984",
+    "sun2020mobilebert",
+    "https://arxiv.org/abs/2004.02984",
+)
 
 _BRIDGE = "mobilebert"
 _OF_STATES = ("features", "mean", "variance")
@@ -48,6 +68,8 @@ _OF_STATES = ("features", "mean", "variance")
 
 @method("mobilebert", SUN_2020)
 class MobileBERTTransfer(Objective):
+    """Normed states, their means and variances, and attention, layer by layer."""
+
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
     serves: ClassVar[tuple[Kind, ...]] = ENCODER_KINDS

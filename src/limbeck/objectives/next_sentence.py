@@ -5,6 +5,14 @@
 The mean is over pairs. BERT adds it to the language term with equal weight; DistilBERT and RoBERTa leave it out.
 Untrained, the loss is near log 2. It needs a student with a head of two outputs over the first token, and documents
 cut into sentences.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student = torch.randn(4, 2)  # [pairs, follows or not]
+    limbeck.loss(limbeck.NextSentence(), student, labels=torch.tensor([0, 1, 1, 0]))
 """
 
 from __future__ import annotations
@@ -16,11 +24,13 @@ from limbeck.core.card import method
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.task import Kind
 from limbeck.core.trace import Batch, Trace
-from limbeck.objectives.papers import DEVLIN_2019
+from limbeck.objectives.labels import DEVLIN_2019
 
 
 @method("next-sentence", DEVLIN_2019)
 class NextSentence(Objective):
+    """Cross-entropy of whether the second sentence follows the first."""
+
     rows: ClassVar[Rows] = "examples"
     serves: ClassVar[tuple[Kind, ...]] = ("mask-fill",)
     remedy: ClassVar[str] = "it belongs to BERT's pre-training, mask-fill over pairs of sentences"

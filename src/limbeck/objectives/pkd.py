@@ -16,6 +16,16 @@ Two reductions, since published weights belong to one of them:
 The published results on large tasks (MNLI, QNLI, QQP, RACE) have `normalise` off: then the length of the states counts
 too, and the term is as many times larger as they are long. If the widths differ, one linear map from the student's
 width to the teacher's is learned beside the student, the same for all layers.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    student = Trace(pooled=tuple(torch.randn(4, 16) for _ in range(4)))  # embeddings and 3 layers: [texts, width]
+    teacher = Trace(pooled=tuple(torch.randn(4, 16) for _ in range(7)))  # embeddings and 6 layers
+    limbeck.loss(limbeck.PKD(layers="skip"), student, teacher)
 """
 
 from __future__ import annotations
@@ -23,7 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
@@ -31,16 +41,26 @@ from limbeck.core.record import Shape
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Pool, Request, Want
 from limbeck.functional.layermap import layer_pairs
-from limbeck.objectives.papers import SUN_2019
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+SUN_2019 = Paper(
+    "Patient Knowledge Distillation for BERT Model Compression",
+    "Siqi Sun and Yu Cheng and Zhe Gan and Jingjing Liu",
+    2019,
+    "EMNLP 2019, arXiv:1908.09355",
+    "sun2019patient",
+    "https://arxiv.org/abs/1908.09355",
+)
 
 _BRIDGE = "pkd"
 
 
 @method("pkd", SUN_2019)
 class PKD(Objective):
+    """Distance between the normed states that stand for a text, layer by layer."""
+
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "examples"
     wants: ClassVar[Want] = Want.POOLED

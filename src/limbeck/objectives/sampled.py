@@ -9,6 +9,14 @@ teacher thinks. Fifty draws hit about twelve different words, so the store is sm
 Take 'truncated' with its tail first; take this when the store must be smallest, or when the words far down matter.
 It is a cross-entropy: its minimum is the teacher's entropy, not 0. A cache repeats its draws in every epoch; a live
 teacher draws anew at every step. The temperature belongs to the draws, so a cache serves only the T it was made at.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student, teacher = torch.randn(6, 100), torch.randn(6, 100)  # [tokens, vocabulary]
+    limbeck.loss(limbeck.SampledTargets(draws=20), student, teacher)
 """
 
 from __future__ import annotations
@@ -16,20 +24,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.chunk import Chunk
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
 from limbeck.core.want import Want
-from limbeck.objectives.papers import ANSHUMANN_2025
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+ANSHUMANN_2025 = Paper(
+    "Sparse Logit Sampling: Accelerating Knowledge Distillation in LLMs",
+    "Anshumann and Mohd Abbas Zaidi and Akhil Kedia and Jinwoo Ahn and Taehwak Kwon and Kangwook Lee and Haejun Lee "
+    "and Joohyung Lee",
+    2025,
+    "ACL 2025, arXiv:2503.16870",
+    "anshumann2025sparse",
+    "https://arxiv.org/abs/2503.16870",
+)
+
+
 @method("sampled", ANSHUMANN_2025)
 class SampledTargets(TokenObjective):
+    """Cross-entropy with tokens drawn from the teacher."""
+
     wants: ClassVar[Want] = Want.SAMPLED
     name: ClassVar[str] = "sampled"
 
@@ -48,5 +68,5 @@ class SampledTargets(TokenObjective):
             raise MismatchError(
                 f"'sampled' works at temperature {self.temperature:g}, but the {draws} draws of the cache were made at "
                 f"{temperature:g}",
-                f"set objective.sampled.temperature to {temperature:g}, or make the cache again at {self.temperature:g}",
+                f"set objective.drawn.temperature to {temperature:g}, or make the cache again at {self.temperature:g}",
             )

@@ -18,6 +18,18 @@ Where this departs from the official code:
 
 A weight of 0 switches a part off, and the teacher is not asked for it. Attention compares heads one to one. Of a causal
 model it also compares the scores that its mask will hide.
+
+Example:
+
+    import torch
+    import limbeck
+    from limbeck import Trace
+
+    def model(layers):  # width 16, 4 heads; the embeddings come first and have no scores
+        hidden = tuple(torch.randn(2, 7, 16) for _ in range(layers + 1))
+        return Trace(hidden=hidden, attention=(torch.empty(0), *(torch.randn(2, 4, 7, 7) for _ in range(layers))))
+
+    limbeck.loss(limbeck.TinyBERT(layers="uniform"), model(2), model(4))
 """
 
 from __future__ import annotations
@@ -25,7 +37,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
@@ -34,16 +46,26 @@ from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Request, Want
 from limbeck.functional.layermap import Pairs, layer_pairs
-from limbeck.objectives.papers import JIAO_2020
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+JIAO_2020 = Paper(
+    "TinyBERT: Distilling BERT for Natural Language Understanding",
+    "Xiaoqi Jiao and Yichun Yin and Lifeng Shang and Xin Jiang and Xiao Chen and Linlin Li and Fang Wang and Qun Liu",
+    2020,
+    "Findings of EMNLP 2020, arXiv:1909.10351",
+    "jiao2020tinybert",
+    "https://arxiv.org/abs/1909.10351",
+)
 
 _EMBEDDINGS: Pairs = [(0, 0)]
 
 
 @method("tinybert", JIAO_2020)
 class TinyBERT(Objective):
+    """Squared differences of embeddings, hidden states and attention scores, layer by layer."""
+
     answers: ClassVar[bool] = False
     rows: ClassVar[Rows] = "present"
     serves: ClassVar[tuple[Kind, ...]] = ENCODER_KINDS

@@ -23,6 +23,14 @@ How large a k: the measured curve of k against quality, bytes and time is in doc
 
 Temperature: the top is chosen on the logits, then softened. The renorm forms are exact at any T, whatever T a cache was
 made at. `tail` and `raw` need the whole sum over the vocabulary at T, which a cache keeps for T = 1 and for one more T.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student, teacher = torch.randn(6, 100), torch.randn(6, 100)  # [tokens, vocabulary]
+    limbeck.loss(limbeck.Truncated(k=10), student, teacher)
 """
 
 from __future__ import annotations
@@ -30,23 +38,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.chunk import Chunk
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
 from limbeck.core.topk import Top
 from limbeck.core.want import Want
-from limbeck.objectives.papers import TAN_2019
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+TAN_2019 = Paper(
+    "Multilingual Neural Machine Translation with Knowledge Distillation",
+    "Xu Tan and Yi Ren and Di He and Tao Qin and Zhou Zhao and Tie-Yan Liu",
+    2019,
+    "ICLR 2019, arXiv:1902.10461",
+    "tan2019multilingual",
+    "https://arxiv.org/abs/1902.10461",
+)
 
 LIVE_K = 50  # of a teacher that could show everything, when nobody says how many
 
 
 @method("truncated", TAN_2019)
 class Truncated(TokenObjective):
+    """KL over the teacher's k most probable tokens and the rest."""
+
     wants: ClassVar[Want] = Want.TOP
     name: ClassVar[str] = "truncated"
 

@@ -17,6 +17,14 @@ gives cleaner but less varied text. It is 0 when both agree, unlike the cross-en
 
 The teacher is asked at every step, with its whole softmax: to ask it once and keep the answers, use 'truncated'. The
 paper has no temperature (T = 1) and gives this term and 'language' half the weight each.
+
+Example:
+
+    import torch
+    import limbeck
+
+    student, teacher = torch.randn(6, 100), torch.randn(6, 100)  # [tokens, vocabulary]
+    limbeck.loss(limbeck.WordKD(temperature=2, reverse=0.5), student, teacher)
 """
 
 from __future__ import annotations
@@ -24,19 +32,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from limbeck import functional
-from limbeck.core.card import method
+from limbeck.core.card import Paper, method
 from limbeck.core.chunk import Chunk
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
 from limbeck.core.want import Want
-from limbeck.objectives.papers import KIM_RUSH_2016
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+KIM_RUSH_2016 = Paper(
+    "Sequence-Level Knowledge Distillation",
+    "Yoon Kim and Alexander M. Rush",
+    2016,
+    "EMNLP 2016, arXiv:1606.07947",
+    "kim2016sequence",
+    "https://arxiv.org/abs/1606.07947",
+)
+
+
 @method("word-kd", KIM_RUSH_2016)
 class WordKD(TokenObjective):
+    """A divergence over the whole vocabulary, token by token."""
+
     wants: ClassVar[Want] = Want.LOGITS
     name: ClassVar[str] = "word"
 

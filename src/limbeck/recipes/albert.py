@@ -17,18 +17,27 @@ code, in its second version, trains without dropout; here the teacher's dropout 
 after its feed-forward block.
 """
 
+from limbeck.core.card import Paper
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
-from limbeck.objectives.papers import LAN_2020
-from limbeck.recipes.recipe import Recipe, recipe
+from limbeck.recipes.recipe import Recipe, Train, recipe
 from limbeck.recipes.soft import half_and_half
+
+LAN_2020 = Paper(
+    "ALBERT: A Lite BERT for Self-supervised Learning of Language Representations",
+    "Zhenzhong Lan and Mingda Chen and Sebastian Goodman and Kevin Gimpel and Piyush Sharma and Radu Soricut",
+    2020,
+    "ICLR 2020, arXiv:1909.11942",
+    "lan2020albert",
+    "https://arxiv.org/abs/1909.11942",
+)
 
 ALBERT = recipe(
     Recipe(
         "albert",
         "a student whose layers share their weights; labels and softened teacher distribution, half and half",
         LAN_2020,
-        lambda task: half_and_half(task),
-        serves=(*TEXT_KINDS, *WINDOW_KINDS),
+        lambda task: (Train(half_and_half(task)),),
+        tasks=(*TEXT_KINDS, *WINDOW_KINDS),
         defaults={"student": {"family": "albert"}},
     )
 )

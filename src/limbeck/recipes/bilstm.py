@@ -23,16 +23,26 @@ Costs: 0.96 million parameters besides the embeddings, and two tables of vocabul
 teacher answers up to 21 times as many texts, once. Needs `pip install 'limbeck[augment]'`.
 """
 
-from limbeck.objectives import Labels, LogitRegression
-from limbeck.objectives.papers import TANG_2019
-from limbeck.recipes.recipe import Recipe, recipe
+from limbeck.core.card import Paper
+from limbeck.objectives.labels import Labels
+from limbeck.objectives.logits import LogitRegression
+from limbeck.recipes.recipe import Recipe, Train, recipe
+
+TANG_2019 = Paper(
+    "Distilling Task-Specific Knowledge from BERT into Simple Neural Networks",
+    "Raphael Tang and Yao Lu and Linqing Liu and Lili Mou and Olga Vechtomova and Jimmy Lin",
+    2019,
+    "arXiv:1903.12136",
+    "tang2019distilling",
+    "https://arxiv.org/abs/1903.12136",
+)
 
 BILSTM = recipe(
     Recipe(
         "bilstm",
         "a one-layer LSTM learns the teacher's raw scores, on augmented texts",
         TANG_2019,
-        lambda task: 0.0 * Labels() + 1.0 * LogitRegression(),
+        lambda task: (Train(0.0 * Labels() + 1.0 * LogitRegression()),),
         defaults={
             "student": {"family": "bilstm"},
             "augment": {"kind": "bilstm"},

@@ -16,8 +16,8 @@ of every mapped layer and token: live they cost its forward pass, in a cache far
 
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.objectives.cka import CKA as Alignment
-from limbeck.objectives.papers import DASGUPTA_COHN_2025
-from limbeck.recipes.recipe import Recipe, recipe
+from limbeck.objectives.cka import DASGUPTA_COHN_2025
+from limbeck.recipes.recipe import Recipe, Train, recipe
 from limbeck.recipes.soft import half_and_half
 
 CKA = recipe(
@@ -25,7 +25,7 @@ CKA = recipe(
         "cka",
         "labels, softened distribution, and the shape of the teacher's hidden states; students of any width",
         DASGUPTA_COHN_2025,
-        lambda task: half_and_half(task) + 1.0 * Alignment(),
-        serves=(*TEXT_KINDS, *WINDOW_KINDS),
+        lambda task: (Train(half_and_half(task) + 1.0 * Alignment()),),
+        tasks=(*TEXT_KINDS, *WINDOW_KINDS),
     )
 )

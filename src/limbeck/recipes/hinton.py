@@ -4,9 +4,9 @@ The paper finds any T above 8 alike for a wide student and 2.5 to 4 best for a n
 """
 
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
-from limbeck.objectives import Labels, SoftTargets
-from limbeck.objectives.papers import HINTON_2015
-from limbeck.recipes.recipe import Recipe, recipe
+from limbeck.objectives.hinton import HINTON_2015, SoftTargets
+from limbeck.objectives.labels import Labels
+from limbeck.recipes.recipe import Recipe, Train, recipe
 from limbeck.recipes.soft import TEMPERATURE
 
 HINTON = recipe(
@@ -14,7 +14,7 @@ HINTON = recipe(
         "hinton",
         "labels and softened teacher distribution, half and half",
         HINTON_2015,
-        lambda task: 0.5 * Labels() + 0.5 * SoftTargets(temperature=TEMPERATURE),
-        serves=(*TEXT_KINDS, *WINDOW_KINDS),
+        lambda task: (Train(0.5 * Labels() + 0.5 * SoftTargets(temperature=TEMPERATURE)),),
+        tasks=(*TEXT_KINDS, *WINDOW_KINDS),
     )
 )

@@ -18,10 +18,9 @@ attention without the fused kernel; minilmv2 keeps it, and makes a [length, leng
 """
 
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
-from limbeck.objectives.minilm import MiniLM
-from limbeck.objectives.minilmv2 import MiniLMv2
-from limbeck.objectives.papers import WANG_2020, WANG_2021
-from limbeck.recipes.recipe import Recipe, Stage, recipe, to_table
+from limbeck.objectives.minilm import WANG_2020, MiniLM
+from limbeck.objectives.minilmv2 import WANG_2021, MiniLMv2
+from limbeck.recipes.recipe import Recipe, Train, recipe
 from limbeck.recipes.soft import half_and_half
 
 MINILM = recipe(
@@ -29,9 +28,8 @@ MINILM = recipe(
         "minilm",
         "the teacher's last attention and the relations of its values, then labels and its answers",
         WANG_2020,
-        lambda task: half_and_half(task),
-        stages=lambda task: {"relations": Stage(objective=to_table(MiniLM()))},
-        serves=(*TEXT_KINDS, *WINDOW_KINDS),
+        lambda task: (Train(1.0 * MiniLM(), "relations"), Train(half_and_half(task))),
+        tasks=(*TEXT_KINDS, *WINDOW_KINDS),
     )
 )
 MINILMV2 = recipe(
@@ -39,8 +37,7 @@ MINILMV2 = recipe(
         "minilmv2",
         "the relations of the teacher's last queries, keys and values, then labels and its answers; any width or heads",
         WANG_2021,
-        lambda task: half_and_half(task),
-        stages=lambda task: {"relations": Stage(objective=to_table(MiniLMv2()))},
-        serves=(*TEXT_KINDS, *WINDOW_KINDS),
+        lambda task: (Train(1.0 * MiniLMv2(), "relations"), Train(half_and_half(task))),
+        tasks=(*TEXT_KINDS, *WINDOW_KINDS),
     )
 )

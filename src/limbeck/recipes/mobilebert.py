@@ -34,10 +34,10 @@ cut from its teacher (`hinton`, `tinybert`) needs less. What it buys: time on a 
 
 from limbeck.core.objective import Objective
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, TaskInfo
-from limbeck.objectives import LanguageModeling, WordKD
-from limbeck.objectives.mobilebert import MobileBERTTransfer
-from limbeck.objectives.papers import SUN_2020
-from limbeck.recipes.recipe import Recipe, Stage, recipe, to_table
+from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.mobilebert import SUN_2020, MobileBERTTransfer
+from limbeck.objectives.word_kd import WordKD
+from limbeck.recipes.recipe import Recipe, StageSettings, Train, recipe
 from limbeck.recipes.soft import half_and_half
 
 
@@ -52,11 +52,11 @@ MOBILEBERT = recipe(
         "mobilebert",
         "a thin, deep student with bottlenecks: states and attention layer by layer, then labels and soft answers",
         SUN_2020,
-        _answers,
-        stages=lambda task: {
-            "transfer": Stage(epochs=10.0, progressive=True, objective=to_table(1.0 * MobileBERTTransfer()))
-        },
-        serves=(*TEXT_KINDS, *WINDOW_KINDS, "mask-fill"),
+        lambda task: (
+            Train(1.0 * MobileBERTTransfer(), "transfer", StageSettings(epochs=10.0, progressive=True)),
+            Train(_answers(task)),
+        ),
+        tasks=(*TEXT_KINDS, *WINDOW_KINDS, "mask-fill"),
         defaults={"student": {"family": "mobilebert"}},
     )
 )

@@ -36,24 +36,18 @@ Cost: every teacher is asked once about the given targets; dev is translated by 
 evaluation.
 """
 
-from limbeck.core.objective import Objective
-from limbeck.core.task import SEQ2SEQ_KINDS, TaskInfo
-from limbeck.objectives import LanguageModeling, Truncated
-from limbeck.objectives.papers import TAN_2019
-from limbeck.recipes.recipe import Recipe, recipe
-
-
-def smoothed_words_and_teacher(task: TaskInfo) -> Objective:
-    return 0.5 * LanguageModeling(smoothing=0.1) + 0.5 * Truncated()
-
+from limbeck.core.task import SEQ2SEQ_KINDS
+from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.truncated import TAN_2019, Truncated
+from limbeck.recipes.recipe import Recipe, Train, recipe
 
 MULTILINGUAL = recipe(
     Recipe(
         "multilingual",
         "one student of several translators, each switched off where it is passed",
         TAN_2019,
-        smoothed_words_and_teacher,
-        serves=SEQ2SEQ_KINDS,
+        lambda task: (Train(0.5 * LanguageModeling(smoothing=0.1) + 0.5 * Truncated()),),
+        tasks=SEQ2SEQ_KINDS,
         defaults={"switch": {"strategy": "threshold"}},
     )
 )

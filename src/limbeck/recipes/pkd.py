@@ -32,10 +32,9 @@ below it (85.0 against 86.2). It costs one vector per text and layer of the cach
 
 from limbeck.core.objective import Objective
 from limbeck.core.task import TaskInfo
-from limbeck.objectives import Labels
-from limbeck.objectives.papers import SUN_2019
-from limbeck.objectives.pkd import PKD
-from limbeck.recipes.recipe import Recipe, recipe
+from limbeck.objectives.labels import Labels
+from limbeck.objectives.pkd import PKD, SUN_2019
+from limbeck.recipes.recipe import Recipe, Train, recipe
 from limbeck.recipes.soft import soft
 
 ALPHA, BETA = 0.5, 100.0
@@ -51,7 +50,7 @@ PKD_SKIP = recipe(
         "pkd-skip",
         "labels, softened distribution, and the text as every other layer of the teacher sees it",
         SUN_2019,
-        lambda task: _objective(task, "skip"),
+        lambda task: (Train(_objective(task, "skip")),),
         defaults=_DEFAULTS,
     )
 )
@@ -60,7 +59,7 @@ PKD_LAST = recipe(
         "pkd-last",
         "labels, softened distribution, and the text as the upper layers of the teacher see it",
         SUN_2019,
-        lambda task: _objective(task, "last"),
+        lambda task: (Train(_objective(task, "last")),),
         defaults=_DEFAULTS,
     )
 )

@@ -21,60 +21,51 @@ hypotheses with their start and end signs against bare references; here both are
 Cost: one pass of beam search over the training set; training is as cheap as without a teacher.
 """
 
-from collections.abc import Callable
-
 from limbeck.core.objective import Objective
 from limbeck.core.task import SEQ2SEQ_KINDS, TaskInfo
-from limbeck.objectives import LanguageModeling
-from limbeck.objectives.papers import KIM_RUSH_2016
-from limbeck.recipes.recipe import Recipe, Stage, recipe, to_table
+from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.word_kd import KIM_RUSH_2016
+from limbeck.recipes.recipe import Recipe, StageSettings, Step, Train, recipe
 from limbeck.recipes.word_kd import words_and_teacher
 
-
-def _words(task: TaskInfo) -> Objective:
-    return 1.0 * LanguageModeling()
+TUNING = StageSettings(epochs=3.0, rate=0.1, targets="closest")
 
 
-def _words_and_teacher(task: TaskInfo) -> Objective:
-    return words_and_teacher(task)
+def _paper(name: str, summary: str, *, words: bool = False, tuned: bool = False, beam: bool = True) -> Recipe:
+    """`words`: the teacher's distribution at each token too; `tuned`: on the closest translations afterwards; `beam`:
+    the main step's targets are the teacher's translations."""
 
+    def objective(task: TaskInfo) -> Objective:
+        return words_and_teacher(task) if words else 1.0 * LanguageModeling()
 
-def _paper(
-    name: str, summary: str, objective: Callable[[TaskInfo], Objective], *, tuned: bool = False, beam: bool = True
-) -> Recipe:
-    """`tuned`: on the closest translations afterwards; `beam`: the main stage writes what the teacher writes."""
-
-    def stages(task: TaskInfo) -> dict[str, Stage]:
-        table = to_table(objective(task))
-        tuning = Stage(epochs=3.0, rate=0.1, after=True, targets="closest", objective=table)
-        return {"interpolate": tuning} if tuned else {}
+    def steps(task: TaskInfo) -> tuple[Step, ...]:
+        main = Train(objective(task))
+        return (main, Train(objective(task), "interpolate", TUNING)) if tuned else (main,)
 
     defaults = {"translate": {"targets": "beam"}} if beam else {}
-    return recipe(Recipe(name, summary, KIM_RUSH_2016, objective, stages, SEQ2SEQ_KINDS, defaults))
+    return recipe(Recipe(name, summary, KIM_RUSH_2016, steps, SEQ2SEQ_KINDS, defaults))
 
 
-SEQ_KD = _paper("seq-kd", "the teacher's translations as targets", _words)
+SEQ_KD = _paper("seq-kd", "the teacher's translations as targets")
 SEQ_INTER = _paper(
     "seq-inter",
     "the plain student, tuned on the teacher's translations closest to the given ones",
-    _words,
     tuned=True,
     beam=False,
 )
 SEQ_KD_SEQ_INTER = _paper(
     "seq-kd+seq-inter",
     "the teacher's translations as targets, then those closest to the given ones",
-    _words,
     tuned=True,
 )
 SEQ_KD_WORD_KD = _paper(
     "seq-kd+word-kd",
     "the teacher's translations as targets, and its distribution at each of their words",
-    _words_and_teacher,
+    words=True,
 )
 ALL_THREE = _paper(
     "seq-kd+seq-inter+word-kd",
     "all three: translations, distributions, then the translations closest to the given ones",
-    _words_and_teacher,
+    words=True,
     tuned=True,
 )

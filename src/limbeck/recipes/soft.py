@@ -5,7 +5,9 @@ Temperature and weights are those that docs/encoders.md has the table for.
 
 from limbeck.core.objective import Objective
 from limbeck.core.task import TaskInfo
-from limbeck.objectives import Labels, LogitRegression, SoftTargets
+from limbeck.objectives.hinton import SoftTargets
+from limbeck.objectives.labels import Labels
+from limbeck.objectives.logits import LogitRegression
 
 TEMPERATURE = 4.0
 

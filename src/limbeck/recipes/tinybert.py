@@ -32,9 +32,8 @@ augmentation and task distillation about 7 each, the general stage 3, attention 
 """
 
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
-from limbeck.objectives.papers import JIAO_2020
-from limbeck.objectives.tinybert import TinyBERT
-from limbeck.recipes.recipe import Recipe, Stage, recipe, to_table
+from limbeck.objectives.tinybert import JIAO_2020, TinyBERT
+from limbeck.recipes.recipe import Recipe, StageSettings, Train, recipe
 from limbeck.recipes.soft import soft
 
 TINYBERT = recipe(
@@ -42,11 +41,11 @@ TINYBERT = recipe(
         "tinybert",
         "embeddings, hidden states and attention scores first, then the teacher's answers; on augmented text",
         JIAO_2020,
-        lambda task: soft(task, temperature=1.0),
-        stages=lambda task: {
-            "intermediate": Stage(epochs=10.0, decay="constant", objective=to_table(1.0 * TinyBERT()))
-        },
-        serves=(*TEXT_KINDS, *WINDOW_KINDS),
+        lambda task: (
+            Train(1.0 * TinyBERT(), "intermediate", StageSettings(epochs=10.0, decay="constant")),
+            Train(soft(task, temperature=1.0)),
+        ),
+        tasks=(*TEXT_KINDS, *WINDOW_KINDS),
         defaults={"train": {"epochs": 3.0}, "augment": {"kind": "tinybert"}},
     )
 )
@@ -55,8 +54,8 @@ TINYBERT_GENERAL = recipe(
         "tinybert-general",
         "embeddings, hidden states and attention scores on running text; a start for 'tinybert'",
         JIAO_2020,
-        lambda task: 1.0 * TinyBERT(),
-        serves=("mask-fill",),
+        lambda task: (Train(1.0 * TinyBERT()),),
+        tasks=("mask-fill",),
         defaults={"train": {"epochs": 3.0}, "mask": {"hidden": 0.0, "random": 0.0}},
     )
 )

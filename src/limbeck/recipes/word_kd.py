@@ -13,9 +13,10 @@ distribution to pass on.
 
 from limbeck.core.objective import Objective
 from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, TaskInfo
-from limbeck.objectives import LanguageModeling, Truncated, WordKD
-from limbeck.objectives.papers import KIM_RUSH_2016
-from limbeck.recipes.recipe import Recipe, recipe
+from limbeck.objectives.language import LanguageModeling
+from limbeck.objectives.truncated import Truncated
+from limbeck.objectives.word_kd import KIM_RUSH_2016, WordKD
+from limbeck.recipes.recipe import Recipe, Train, recipe
 
 
 def words_and_teacher(task: TaskInfo) -> Objective:
@@ -27,7 +28,7 @@ WORD_KD = recipe(
         "word-kd",
         "words and the teacher's distribution, half and half; of running text live, of translations kept",
         KIM_RUSH_2016,
-        words_and_teacher,
-        serves=(*LANGUAGE_KINDS, *SEQ2SEQ_KINDS),
+        lambda task: (Train(words_and_teacher(task)),),
+        tasks=(*LANGUAGE_KINDS, *SEQ2SEQ_KINDS),
     )
 )

@@ -5,46 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from limbeck.core.metric import Metric, metric_of, metrics_of
 from limbeck.core.record import Arm, Fidelity, Record
 from limbeck.report import dots, svg
 from limbeck.report import numbers as n
 from limbeck.report.charts import NARROW, WIDE, Figure, axis_title, scaled, tones, wide_range
-from limbeck.report.gains import against_none
+from limbeck.report.models import models, primary
 from limbeck.report.summary import Spread, by_quality, quality, spread, teacher_of
-from limbeck.report.units import units
 
+SHARE = Metric("share", "share", "", "share")
 MANY = 5  # arms from which a list in order reads better than a cloud of marks
 
 Groups = list[tuple[str, list[svg.Bar]]]
 
 
 def standing(record: Record) -> Figure | None:
-    """The arms in order of their quality, where there are many; texts without labels give none."""
-    scored = [(arm, found) for arm in by_quality(record, record.arms) if (found := quality(arm, record.metric))]
+    """The models in order of their quality, where there are many; texts without labels give none."""
+    metric = primary(record)
+    scored = [(arm, found) for arm in by_quality(record, models(record)) if (found := quality(arm, metric.name))]
     if not scored or (len(scored) < MANY and record.kind != "compare"):
         return None
-    tone, metric, rows = tones(record), record.metric, []
+    tone, rows = tones(record), []
     for arm, found in scored:
         told, drawn = n.score_with_sd(metric, found.mean, found.sd), scaled(metric, found)
         rows.append(dots.Row(arm.title, drawn.mean, told, tone[arm.name], drawn.values, drawn.sd))
     teacher = teacher_of(record)
-    level = scaled(metric, found).mean if teacher and (found := quality(teacher, metric)) else None
-    name = n.metric_name(metric)
-    told = n.opening(f"{name} of every model, the best first: ") + ", ".join(f"{r.label} {r.text}" for r in rows)
+    level = scaled(metric, found).mean if teacher and (found := quality(teacher, metric.name)) else None
+    told = n.opening(f"{metric.title} of every model, the best first: ") + ", ".join(
+        f"{r.label} {r.text}" for r in rows
+    )
     log = wide_range(metric, (row.value for row in rows))
     draw = partial(dots.dots, rows, axis_title(metric), title=told, level=level, log=log)
     caption = "The best first. "
     caption += "Faint dots are single seeds. " if any(len(row.seeds) > 1 for row in rows) else "One seed each. "
     caption += "The dashes are the teacher." if level is not None else ""
-    title = n.opening(f"{name} of every model")
+    title = n.opening(f"{metric.title} of every model")
     return Figure(title, caption.strip(), draw(width=WIDE.width), draw(width=NARROW.width))
 
 
 def closeness(record: Record) -> Figure | None:
-    """Of a translator nothing: no translation is the only right one."""
-    if record.task.is_seq2seq:
-        return None
-    return _token_by_token(record) if record.task.over_vocabulary else _right_and_wrong(record)
+    """How close students stay to their teacher: by distributions over a vocabulary, or by right and wrong."""
+    return _by_distribution(record) if record.task.level == "vocabulary" else _right_and_wrong(record)
 
 
 def _right_and_wrong(record: Record) -> Figure | None:
@@ -54,20 +55,25 @@ def _right_and_wrong(record: Record) -> Figure | None:
     return _figure("Accuracy by whether the teacher is right", caption, groups)
 
 
-def _token_by_token(record: Record) -> Figure | None:
-    """How close a language model stays to its teacher's distributions."""
+def _by_distribution(record: Record) -> Figure | None:
     near = [arm for arm in record.arms if arm.role != "teacher"]
     alike = _bars(record, near, lambda f: f.agreement, _percents)
     apart = _bars(record, near, lambda f: f.divergence, _nats)
-    groups: Groups = [("Same word as the teacher, share of tokens", alike)] if alike else []
+    agreement, divergence = (metric_of(record.task, name) for name in ("agreement", "divergence"))
+    groups: Groups = [(n.opening(agreement.meaning.removeprefix("share of ")), alike)] if alike else []
     groups += _where(record, "right")
     if apart:
         # Nats have no natural end: the longest bar is the arm furthest away.
         longest = max(bar.value for bar in apart) or 1.0
         shares = [svg.Bar(bar.label, bar.value / longest, bar.text, bar.tone) for bar in apart]
-        groups.append(("KL(teacher ‖ student) per token: shorter is closer", shares))
-    caption = f"A copy of the teacher would read 100{n.GAP}%, 100{n.GAP}% and 0 nats."
-    return _figure("How close to the teacher, token by token", caption, groups)
+        groups.append((f"{divergence.title}, per token: shorter is closer", shares))
+    copied = [f"100{n.GAP}%"] * (len(groups) - bool(apart)) + ["0 nats"] * bool(apart)
+    caption = (
+        f"A copy of the teacher would read {', '.join(copied[:-1])}{' and ' * (len(copied) > 1)}{copied[-1]}."
+        if copied
+        else ""
+    )
+    return _figure("How close to the teacher", caption, groups)
 
 
 def _where(record: Record, which: str) -> Groups:
@@ -77,12 +83,12 @@ def _where(record: Record, which: str) -> Groups:
     counted = max(
         (getattr(run.fidelity, f"teacher_{which}_rows") for arm in near for run in arm.runs if run.fidelity), default=0
     )
-    over = f" ({n.plural(counted, units(record).answer)})" if counted else ""
+    over = f" ({n.plural(counted, record.task.units.prediction)})" if counted else ""
     return [(f"Where the teacher is {which}{over}", group)] if group else []
 
 
 def _percents(found: Spread) -> str:
-    return n.score_with_sd("accuracy", found.mean, found.sd)
+    return n.score_with_sd(SHARE, found.mean, found.sd)
 
 
 def _nats(found: Spread) -> str:
@@ -108,9 +114,9 @@ def _figure(title: str, caption: str, groups: Groups) -> Figure | None:
 
 
 def calibration(record: Record) -> Figure | None:
-    metric = "token_ece" if record.task.over_vocabulary else "ece"
-    scored = [(arm, error) for arm in record.arms if (error := quality(arm, metric))]
-    if not scored:
+    metric = next((metric for name, metric in metrics_of(record.task).items() if name.endswith("ece")), None)
+    scored = [(arm, error) for arm in record.arms if metric and (error := quality(arm, metric.name))]
+    if not metric or not scored:
         return None
     tone, title = tones(record), "Calibration"
     group = [
@@ -119,37 +125,37 @@ def calibration(record: Record) -> Figure | None:
     ]
     told = "Expected calibration error: " + ", ".join(f"{bar.label} {bar.text}" for bar in group)
     draw = partial(svg.bars, [("", group)], max(0.05, max(bar.value for bar in group)), title=told)
-    right = "right tokens" if record.task.over_vocabulary else "right answers"
-    caption = (
-        f"Expected calibration error: how far stated confidence lies from the share of {right}. Shorter is better."
-    )
+    meaning = metric.meaning.replace("; lower is better", "")
+    caption = f"Expected calibration error: {meaning}. Shorter is better."
     return Figure(title, caption, draw(width=WIDE.width), draw(width=NARROW.width))
 
 
 def differences(record: Record) -> Figure | None:
     """The comparisons, each with its interval; one that holds zero proves nothing."""
     titles = {arm.name: arm.title for arm in record.arms}  # the best first, as in the table
-    found = sorted(against_none(record), key=lambda c: [*titles, c.better].index(c.better))
+    found = sorted(record.comparisons, key=lambda c: [*titles, c.better].index(c.better))
     if not found:
         return None
     tone, rows = tones(record), []
     first = found[0]
+    metric = metric_of(record.task, first.metric)
     for c in (c for c in found if c.metric == first.metric):
-        factor = 100 if n.is_share(c.metric) else 1
-        told = n.difference(c.metric, c.difference)
+        factor = 100 if metric.is_share else 1
+        told = n.difference(metric, c.difference)
         alone = record.kind == "compare"  # the title says against whom
         name = titles.get(c.better, c.better) + ("" if alone else f" − {titles.get(c.than, c.than)}")
         middle, low, high = (factor * v for v in (c.difference, c.low, c.high))
         rows.append(svg.Interval(name, middle, low, high, told, tone.get(c.better, "student")))
-    unit = "points of " if n.is_share(first.metric) else ""
+    unit = "points of " if metric.is_share else ""
     told = "; ".join(f"{row.label}: {row.text}, from {row.low:.2f} to {row.high:.2f}" for row in rows)
-    draw = partial(svg.intervals, rows, f"{unit}{n.metric_name(first.metric)}", title=f"Paired differences. {told}")
+    draw = partial(svg.intervals, rows, f"{unit}{metric.title}", title=f"Paired differences. {told}")
+    over = n.plural(first.rows, f"test {record.task.units.row}")
     caption = (
-        f"Paired difference on {n.plural(first.rows, f'test {units(record).row}')}, {n.plural(first.seeds, 'seed')}, "
+        f"Paired difference on {over}, {n.plural(first.seeds, 'seed')}, "
         f"with its {100 * first.confidence:.4g}{n.GAP}% interval. An interval that holds 0 proves nothing."
     )
-    if n.lower_is_better(first.metric):
-        caption += f" Lower {n.metric_name(first.metric)} is better: left of 0, the first one wins."
+    if not metric.higher_is_better:
+        caption += f" Lower {metric.title} is better: left of 0, the first one wins."
     title = {"distill": "Did distillation help?", "compare": "Gain over no teacher"}.get(
         record.kind, "Paired differences"
     )

@@ -1,45 +1,26 @@
-"""The model card: Markdown that goes beside the weights, and the table of arms for a README."""
+"""The model card: Markdown that goes beside the weights, and the table of models for a README."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
+from limbeck.core.metric import metric_of
 from limbeck.core.record import Arm, Record, SplitCard
 from limbeck.report import numbers as n
 from limbeck.report.columns import brief, columns, full
-from limbeck.report.gains import INT8, failure_text, sentences, together
+from limbeck.report.gains import failure_text, gain_sentences, together
+from limbeck.report.models import models, primary
 from limbeck.report.sections import flat
-from limbeck.report.summary import caveats, headline, quality, speed_conditions, students_of, subject_of, verdict
-from limbeck.report.units import beam_of, block_length, in_blocks, layers, meaning, units
-from limbeck.report.writers import readings
+from limbeck.report.summary import caveats, conclusion, headline, quality, speed_conditions, students_of, subject_of
+from limbeck.report.units import beam_of, block_length, in_blocks, layers, units
+from limbeck.report.writers import sentences
 
-# The names under which the Hugging Face hub knows our metrics.
-_HUB_METRICS = {
-    "accuracy": "accuracy",
-    "f1": "f1",
-    "exact_match": "exact_match",
-    "perplexity": "perplexity",
-    "f1_macro": "f1",
-    "f1_micro": "f1",
-    "matthews": "matthews_correlation",
-    "pearson": "pearsonr",
-    "spearman": "spearmanr",
-    "bleu": "sacrebleu",
-    "chrf": "chrf",
-}
-
-_PIPELINES = {
-    "mask-fill": "fill-mask",
-    "generate": "text-generation",
-    "tag": "token-classification",
-    "answer": "question-answering",
-    "translate": "translation",
-}
 _READ = {
-    "classify": "print(model.config.id2label[logits.argmax().item()])",
-    "multilabel": "print([model.config.id2label[i] for i, p in enumerate(logits.sigmoid().tolist()) if p > 0.5])",
-    "regress": "print(logits.item())",
+    "single_label_classification": "print(model.config.id2label[logits.argmax().item()])",
+    "multi_label_classification": "print([model.config.id2label[i] for i, p in enumerate(logits.sigmoid().tolist()) "
+    "if p > 0.5])",
+    "regression": "print(logits.item())",
 }
 _SCORE = """import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -93,11 +74,19 @@ length = 2 * source["input_ids"].shape[1] + 16
 words = model.generate(**source, num_beams={beam}, max_new_tokens=length)
 print(tokenizer.decode(words[0], skip_special_tokens=True))"""
 
-_SNIPPETS = {"mask-fill": _FILL, "generate": _GENERATE, "tag": _TAG, "answer": _ANSWER, "translate": _TRANSLATE}
+_SNIPPETS = {
+    "text-classification": _SCORE,
+    "fill-mask": _FILL,
+    "text-generation": _GENERATE,
+    "token-classification": _TAG,
+    "question-answering": _ANSWER,
+    "translation": _TRANSLATE,
+}
+_WITHOUT_TORCH = ("CTranslate2", "ONNX Runtime")
 
 
-_WRITERS_LIMITS = (
-    "BLEU and chrF count the words and letters shared with one reference; they say little of a single sentence.",
+_TRANSLATION_LIMITS = (
+    "BLEU and chrF count the words and characters shared with one reference; they mean little for a single sentence.",
     "Nobody has judged these translations by reading them. A translator may leave out what its source says, or invent.",
 )
 
@@ -109,12 +98,12 @@ def model_card(record: Record, model_id: str = "") -> str:
         _front_matter(record, subject),
         f"# {_plain(model_id or record.name)}",
         _plain(headline(record)),
-        _plain(verdict(record)),
+        _plain(conclusion(record)),
         f"## Results\n\n{markdown_table([record], full(record))}\n\n{_conditions(record)}".rstrip(),
-        _list(readings(record)),
+        _list(sentences(record)),
         _meanings(record, subject),
         f"## Use\n\n```python\n{_snippet(record, model_id)}\n```",
-        _int8(record),
+        *_artifacts(record),
         *_training(record, subject),
         f"## Data\n\n{_data(record)}",
         f"## Limits\n\n{_limits(record)}",
@@ -125,7 +114,7 @@ def model_card(record: Record, model_id: str = "") -> str:
 
 def comparison_card(record: Record) -> str:
     """What was compared and what came of it; it belongs to no single model."""
-    said = [*sentences(record), *filter(None, [together(record)]), *readings(record)]
+    said = [*gain_sentences(record), *filter(None, [together(record)]), *sentences(record)]
     failed = [failure_text(record, failure) for failure in record.failed]
     parts = [
         f"# {_plain(record.name)}",
@@ -146,7 +135,7 @@ def _list(lines: Iterable[str]) -> str:
 
 
 def markdown_table(records: Sequence[Record], keys: Sequence[str] = ()) -> str:
-    """One row for each arm of each record, with the columns of these keys or those that a README has room for."""
+    """One row for each model of each record, with the columns of these keys or those that a README has room for."""
     many = len(records) > 1
     shown = columns(records, keys or brief(records))
     heads = [*(["run"] if many else []), "model", *(column.title for column in shown)]
@@ -154,7 +143,7 @@ def markdown_table(records: Sequence[Record], keys: Sequence[str] = ()) -> str:
     rows = [
         [*([record.name] if many else []), arm.title, *(column.cell(record, arm).text for column in shown)]
         for record in records
-        for arm in record.arms
+        for arm in models(record)
     ]
     return "\n".join("| " + " | ".join(map(_cell, row)) + " |" for row in (heads, rules, *rows))
 
@@ -173,11 +162,10 @@ def _plain(text: str) -> str:
 def _front_matter(record: Record, subject: Arm | None) -> str:
     """YAML; its strings are written as JSON, which YAML reads."""
     found = [name for run in (subject.runs if subject else []) for name in (record.metric, *run.quality)]
-    metrics = list(dict.fromkeys(_HUB_METRICS[name] for name in found if name in _HUB_METRICS))
+    metrics = list(dict.fromkeys(hub for name in found if (hub := metric_of(record.task, name).hub)))
     kind = [record.task.problem_type] if record.task.problem_type else []
     tags = ["limbeck", *(["distillation"] if record.kind == "distill" else []), *kind]
-    pipeline = _PIPELINES.get(record.task.kind, "text-classification")
-    lines = ["---", "library_name: transformers", f"pipeline_tag: {pipeline}"]
+    lines = ["---", "library_name: transformers", f"pipeline_tag: {record.task.tag}"]
     for name, values in (("tags", tags), ("metrics", metrics)):
         lines += [f"{name}:", *(f"- {json.dumps(value)}" for value in values)] if values else []
     return "\n".join([*lines, "---"])
@@ -192,37 +180,37 @@ def _conditions(record: Record) -> str:
 
 
 def _meanings(record: Record, subject: Arm | None) -> str:
-    """Every figure of the model about tokens, with what it says."""
+    """Every figure of the model, with its meaning."""
     names = dict.fromkeys(name for run in (subject.runs if subject else []) for name in run.quality)
-    found = {name: quality(subject, name) for name in names} if subject else {}
+    metrics = [metric_of(record.task, name) for name in names]
     lines = [
-        f"- {n.metric_name(name)} {n.score_with_sd(name, figure.mean, figure.sd)}: {meant}"
-        for name, figure in found.items()
-        if figure and (meant := meaning(record.task, name))
+        f"- {metric.title} {n.score_with_sd(metric, figure.mean, figure.sd)}: {metric.meaning}"
+        for metric in metrics
+        if subject and metric.meaning and (figure := quality(subject, metric.name))
     ]
-    return "\n".join([f"Of “{_plain(subject.title)}”:\n", *map(_plain, lines)]) if subject and lines else ""
+    return "\n".join([f"“{_plain(subject.title)}” in figures:\n", *map(_plain, lines)]) if subject and lines else ""
 
 
 def _snippet(record: Record, model_id: str) -> str:
     name = json.dumps(model_id or "path/to/this/folder")
-    if record.task.kind in _SNIPPETS:
-        return _SNIPPETS[record.task.kind].format(name=name, beam=beam_of([record]) or 1)
-    pair = "pair" in record.data.columns
-    texts = '"a text", "the text it is compared with"' if pair else '"a text"'
-    return _SCORE.format(name=name, texts=texts, read=_READ[record.task.kind])
+    texts = '"a text", "the text it is compared with"' if "pair" in record.data.columns else '"a text"'
+    read = _READ.get(record.task.problem_type, "")
+    return _SNIPPETS[record.task.tag].format(name=name, texts=texts, read=read, beam=beam_of([record]) or 1)
 
 
-def _int8(record: Record) -> str:
-    """Where the same student lies for CTranslate2, and what it comes to there."""
-    arm = next((arm for arm in record.arms if arm.name == INT8), None)
-    if arm is None:
-        return ""
-    found = quality(arm, record.metric)
-    facts = [f"{n.metric_name(record.metric)} {n.score(record.metric, found.mean)}"] if found else []
-    facts += [f"{n.megabytes(arm.size.bytes_on_disk)} on disk"] if arm.size else []
-    facts += [f"{n.figure(arm.speed.sentences_per_second)} sentences/s"] if arm.speed else []
-    came = f": {', '.join(facts)}" if facts else ""
-    return f"The folder {_code(INT8)} of the run holds a student in int8 for CTranslate2, which needs no torch{came}."
+def _artifacts(record: Record) -> Iterator[str]:
+    """Where the same student lies for another engine, and its figures there."""
+    metric = primary(record)
+    for artifact in record.artifacts:
+        found = artifact.quality.get(metric.name)
+        facts = [f"{metric.title} {n.score(metric, found)}"] if found is not None else []
+        facts += [f"{n.megabytes(artifact.size.bytes_on_disk)} on disk"] if artifact.size else []
+        rate = f"{record.task.units.input}s/s"
+        facts += [f"{n.figure(artifact.speed.sentences_per_second)} {rate}"] if artifact.speed else []
+        light = ", which needs no torch" if artifact.engine in _WITHOUT_TORCH else ""
+        came = f": {', '.join(facts)}" if facts else ""
+        what = f"a student in {artifact.precision} for {artifact.engine}{light}"
+        yield f"The folder {_code(artifact.path)} of the run holds {what}{came}."
 
 
 def _training(record: Record, subject: Arm | None) -> Iterator[str]:
@@ -259,14 +247,12 @@ def _data(record: Record) -> str:
     d, unit = record.data, units(record)
     lines = [f"- source: {_plain(d.source)}", f"- task: {_plain(str(record.task))}"]
     if d.columns:
-        lines.append(
-            f"- {'texts' if record.task.over_vocabulary else 'columns'}: "
-            + ", ".join(f"{role} from {_code(column)}" for role, column in d.columns.items())
-        )
+        roles = ", ".join(f"{role} from {_code(column)}" for role, column in d.columns.items())
+        lines.append(f"- columns: {roles}")
     dropped = ", ".join(f"{n.count(rows)} {_plain(reason)}" for reason, rows in d.dropped.items()) or "none"
     lines.append(
-        f"- {unit.read}s read: {n.count(d.read)}; dropped: {dropped}; "
-        f"repeated {unit.again}s, kept: {n.count(d.duplicates)}"
+        f"- {unit.source}s read: {n.count(d.read)}; dropped: {dropped}; "
+        f"repeated {unit.repeated}s, kept: {n.count(d.duplicates)}"
     )
     if d.splits:
         lines.append("- splits: " + ", ".join(f"{_plain(name)} {_counts(record, s)}" for name, s in d.splits.items()))
@@ -276,7 +262,7 @@ def _data(record: Record) -> str:
 
 
 def _counts(record: Record, split: SplitCard) -> str:
-    if not in_blocks(record.task):
+    if not in_blocks(record):
         return n.count(split.rows)
     return f"{n.plural(split.rows, 'block')} ({n.plural(split.labelled, 'token')})"
 
@@ -289,8 +275,8 @@ def _limits(record: Record) -> str:
     ]
     if students_of(record):
         known.append("The student learned from the teacher, and repeats the teacher’s biases.")
-    if record.task.is_seq2seq:
-        known += _WRITERS_LIMITS
+    if record.task.units.decoded:
+        known += _TRANSLATION_LIMITS
     return _list(known)
 
 

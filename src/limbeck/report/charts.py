@@ -8,11 +8,13 @@ from functools import partial
 
 from markupsafe import Markup
 
+from limbeck.core.metric import Metric
 from limbeck.core.record import Arm, Record, SeedResult
 from limbeck.report import numbers as n
 from limbeck.report import svg
+from limbeck.report.models import models, primary
 from limbeck.report.summary import Spread, quality, subject_of, teacher_of
-from limbeck.report.units import timed, units, writing
+from limbeck.report.units import decoding, timed
 
 WIDE, NARROW, PANEL = svg.Size(480, 300), svg.Size(310, 260), svg.Size(300, 190)
 OTHERS = ("other-1", "other-2", "other-3", "other-4", "other-5", "other-6")
@@ -36,9 +38,9 @@ class Figure:
 def tones(record: Record) -> dict[str, str]:
     """A colour and shape for each arm: that of its role, or a spare one when the role has one already."""
     if record.kind == "compare":  # more arms than colours: the role is shown, and names tell the arms apart
-        return {arm.name: "student" if arm.role == "model" else arm.role for arm in record.arms}
+        return {arm.name: "student" if arm.role == "model" else arm.role for arm in models(record)}
     chosen: dict[str, str] = {}
-    for arm in record.arms:
+    for arm in models(record):
         wanted = "student" if arm.role == "model" else arm.role
         spare = [tone for tone in OTHERS if tone not in chosen.values()] or [OTHERS[-1]]
         chosen[arm.name] = wanted if wanted not in chosen.values() else spare[0]
@@ -50,31 +52,31 @@ def legend(record: Record, arms: Sequence[Arm]) -> tuple[tuple[Markup, str], ...
 
 
 def trade_offs(records: Sequence[Record]) -> list[Figure]:
-    """Size against quality and latency against quality, all arms of all records; one pair for each kind of quality."""
+    """Size against quality and latency against quality, all models of all records; a pair for each kind of quality."""
     figures = []
     for kind in dict.fromkeys(map(_measured, records)):
         same = [record for record in records if _measured(record) == kind]
-        metric = same[0].metric
-        of_words = any(metric == record.metric and kind != _measured(record) for record in records)
-        name = f"{n.metric_name(metric)} ({kind[1]})" if of_words else n.metric_name(metric)
+        metric = primary(same[0])
+        shared = any(metric.name == record.metric and kind != _measured(record) for record in records)
+        name = f"{metric.title} ({kind[1]})" if shared else metric.title
         for title, x_title, x_of in (
             (f"Size against {name}", "megabytes on disk", _megabytes),
-            (f"Latency against {name}", f"milliseconds per {units(same[0]).text}, median", _milliseconds),
+            (f"Latency against {name}", f"milliseconds per {same[0].task.units.input}, median", _milliseconds),
         ):
             points = [p for record in same for p in _points(record, x_of, alone=len(records) == 1)]
             if len(points) > 1:  # a single one shows nothing that the table does not
-                timing = _timing(same) if x_of is _milliseconds and same[0].task.over_vocabulary else ""
+                timing = _timing(same) if x_of is _milliseconds and same[0].task.level == "vocabulary" else ""
                 figures.append(_trade(title, x_title, metric, points, same, timing))
     return figures
 
 
 def _measured(record: Record) -> tuple[str, str]:
-    """The perplexity of hidden words and that of next words share a name and no scale."""
-    return record.metric, record.task.kind if record.task.over_vocabulary or record.task.in_windows else ""
+    """The perplexity of masked tokens and that of next tokens share a name and no scale."""
+    return record.metric, record.task.tag if record.task.level != "text" else ""
 
 
 def _timing(records: Sequence[Record]) -> str:
-    how = f", {writing(records)}" if records[0].task.is_seq2seq else ""
+    how = f", {decoding(records)}" if records[0].task.units.decoded else ""
     return f" Timed: one {timed(records)}{how}."
 
 
@@ -87,13 +89,13 @@ def _milliseconds(arm: Arm) -> float | None:
 
 
 def _trade(
-    title: str, x_title: str, metric: str, points: Sequence[svg.Point], records: Sequence[Record], timing: str
+    title: str, x_title: str, metric: Metric, points: Sequence[svg.Point], records: Sequence[Record], timing: str
 ) -> Figure:
     single = len(records) == 1 and not any(p.chain for p in points)
     alone = single and records[0].kind != "compare"
     draw = partial(svg.scatter, points, x_title, axis_title(metric), title=_told(title, points), apart=alone)
     draw = partial(draw, log=wide_range(metric, (p.y for p in points)))
-    caption = f"Better lies {'down' if n.lower_is_better(metric) else 'up'} and to the left. "
+    caption = f"Better lies {'up' if metric.higher_is_better else 'down'} and to the left. "
     caption += "Faint dots are single seeds. " if any(p.seeds for p in points) else ""
     if alone or not single:
         caption += "Whiskers are one standard deviation over seeds." if any(p.sd for p in points) else "One seed each."
@@ -102,20 +104,20 @@ def _trade(
     caption += timing
     shown = {p.tone for p in points}
     names = tuple((svg.swatch(tone), name) for tone, name in _ROLE_NAMES if tone in shown)
-    key = legend(records[0], [a for a in records[0].arms if quality(a, metric)]) if alone else names
+    key = legend(records[0], [a for a in models(records[0]) if quality(a, metric.name)]) if alone else names
     return Figure(title, caption, draw(size=WIDE), draw(size=NARROW), key)
 
 
 def _points(record: Record, x_of: Callable[[Arm], float | None], alone: bool) -> list[svg.Point]:
-    """A point for each arm. Beside other runs, colour tells the role and the name tells the run."""
-    points = []
-    for arm in record.arms:
+    """A point for each model. Beside other runs, colour tells the role and the name tells the run."""
+    points, metric = [], primary(record)
+    for arm in models(record):
         x, y = x_of(arm), quality(arm, record.metric)
         if x is None or y is None:
             continue
-        sure = n.score_with_sd(record.metric, y.mean, y.sd)
+        sure = n.score_with_sd(metric, y.mean, y.sd)
         unit = n.megabytes(x * 1e6) if x_of is _megabytes else n.milliseconds(x)
-        many = scaled(record.metric, y)
+        many = scaled(metric, y)
         point = svg.Point(
             x, many.mean, tones(record)[arm.name], _short(arm.title), f"{arm.title}\n{sure} · {unit}", sd=many.sd
         )
@@ -131,12 +133,12 @@ def _points(record: Record, x_of: Callable[[Arm], float | None], alone: bool) ->
             chain = record.name if arm is subject_of(record) or arm is teacher_of(record) else ""
             point = replace(point, tone=role, label=_short(name), tip=f"{record.name}: {point.tip}", chain=chain)
         points.append(point)
-    return _sparse(points, record.metric) if alone and record.kind == "compare" else points
+    return _sparse(points, metric) if alone and record.kind == "compare" else points
 
 
-def _sparse(points: Sequence[svg.Point], metric: str) -> list[svg.Point]:
+def _sparse(points: Sequence[svg.Point], metric: Metric) -> list[svg.Point]:
     """Names for the best of each size only: arms of one shape share an x, and their names would have no room."""
-    pick = min if n.lower_is_better(metric) else max
+    pick = max if metric.higher_is_better else min
     best = {p.x: pick((q for q in points if q.x == p.x), key=lambda q: q.y) for p in points}
     return [p if p is best[p.x] else replace(p, label="") for p in points]
 
@@ -145,19 +147,19 @@ def _short(name: str, longest: int = 28) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
-def scaled(metric: str, values: Spread) -> Spread:
-    return Spread(tuple(100 * v for v in values.values)) if n.is_share(metric) else values
+def scaled(metric: Metric, values: Spread) -> Spread:
+    return Spread(tuple(100 * v for v in values.values)) if metric.is_share else values
 
 
-def axis_title(metric: str) -> str:
-    title = f"{n.metric_name(metric)}, %" if n.is_share(metric) else n.metric_name(metric)
-    return f"{title}, lower is better" if n.lower_is_better(metric) else title
+def axis_title(metric: Metric) -> str:
+    title = f"{metric.title}, %" if metric.is_share else metric.title
+    return title if metric.higher_is_better else f"{title}, lower is better"
 
 
-def wide_range(metric: str, values: Iterable[float]) -> bool:
+def wide_range(metric: Metric, values: Iterable[float]) -> bool:
     """Whether an axis needs logarithms: a perplexity may begin a thousand times higher than it ends."""
     found = list(values)
-    return metric == "perplexity" and bool(found) and max(found) > 5 * min(found) > 0
+    return metric.unit == "perplexity" and bool(found) and max(found) > 5 * min(found) > 0
 
 
 def _told(title: str, points: Sequence[svg.Point]) -> str:
@@ -167,7 +169,7 @@ def _told(title: str, points: Sequence[svg.Point]) -> str:
 
 def learning(record: Record) -> Figure | None:
     """The metric on the dev set as training goes on."""
-    metric, teacher = record.metric, teacher_of(record)
+    metric, teacher = primary(record), teacher_of(record)
     arms = [arm for arm in record.arms if has_curve(arm, metric) and (arm is not teacher or len(record.arms) == 1)]
     if not arms:
         return None
@@ -176,7 +178,7 @@ def learning(record: Record) -> Figure | None:
     for arm in arms:
         lines += curves(arm, tone[arm.name], by_epoch, partial(dev_curve, metric=metric))
     level = _teacher_level(record, teacher) if teacher and teacher not in arms else None
-    title = n.opening(f"{n.metric_name(metric)} on the dev split")
+    title = n.opening(f"{metric.title} on the dev split")
     draw = partial(
         svg.line_chart,
         lines,
@@ -192,23 +194,24 @@ def learning(record: Record) -> Figure | None:
     return Figure(title, caption.strip(), draw(size=WIDE), draw(size=NARROW), legend(record, arms))
 
 
-def dev_curve(run: SeedResult, metric: str) -> dict[int, float]:
-    factor = 100 if n.is_share(metric) else 1
-    return {p.step: factor * p.dev[metric] for p in run.curve if n.known(p.dev.get(metric))}
+def dev_curve(run: SeedResult, metric: Metric) -> dict[int, float]:
+    factor = 100 if metric.is_share else 1
+    return {p.step: factor * p.dev[metric.name] for p in run.curve if n.known(p.dev.get(metric.name))}
 
 
-def has_curve(arm: Arm, metric: str) -> bool:
+def has_curve(arm: Arm, metric: Metric) -> bool:
     return any(len(dev_curve(run, metric)) > 1 for run in arm.runs)
 
 
 def _teacher_level(record: Record, teacher: Arm) -> svg.Level | None:
-    best = min if n.lower_is_better(record.metric) else max
-    curves = [(run, at) for run in teacher.runs if (at := dev_curve(run, record.metric))]
+    metric = primary(record)
+    best = max if metric.higher_is_better else min
+    curves = [(run, at) for run in teacher.runs if (at := dev_curve(run, metric))]
     on_dev = [at.get(run.best_step, best(at.values())) for run, at in curves]
     if on_dev:
         return svg.Level(Spread(tuple(on_dev)).mean, "teacher", "teacher")
     tested = quality(teacher, record.metric)
-    return svg.Level(scaled(record.metric, tested).mean, "teacher, on the test split", "teacher") if tested else None
+    return svg.Level(scaled(metric, tested).mean, "teacher, on the test split", "teacher") if tested else None
 
 
 def curves(arm: Arm, tone: str, by_epoch: bool, values_of: Callable[[SeedResult], dict[int, float]]) -> list[svg.Line]:

@@ -1,4 +1,4 @@
-"""The table of arms: what each column holds. Page, model card and terminal choose from the same columns."""
+"""The table of models: what each column holds. Page, model card and terminal choose from the same columns."""
 
 from __future__ import annotations
 
@@ -6,26 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from limbeck.core.metric import Metric, metric_of, metrics_of
 from limbeck.core.record import Arm, Record, Speed
 from limbeck.report import numbers as n
-from limbeck.report.gains import gain_of, gain_text, proven
+from limbeck.report.gains import gain_of, gain_text, verdict
+from limbeck.report.models import models, primary
 from limbeck.report.summary import Spread, agreement, quality, seconds
-from limbeck.report.units import beam_of, layers, meaning, throughput, timed, units, writing
+from limbeck.report.units import beam_of, decoding, layers, throughput, timed
 
 BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
-COMPARED = ("shape", "quality", "gain", "proven", "agreement", "parameters", "bytes", "p50", "training")
-# Of translators, in short and as the table of Kim and Rush (2016) has them.
-WRITERS = ("quality", "bleu_beam", "p_best", "parameters", "bytes", "throughput")
-PAPER = (*WRITERS, "beam_gain", "chrf", "perplexity", "perplexity_of_teacher", "p50")
+COMPARED = ("shape", "quality", "gain", "verdict", "agreement", "parameters", "bytes", "p50", "training")
+# Models whose predictions are decoded texts: in short, and as the table of Kim and Rush (2016) has them.
+DECODED = ("quality", "bleu_beam", "p_best", "parameters", "bytes", "throughput")
+PAPER = (
+    *("quality", "bleu_beam", "beam_gain", "chrf", "perplexity", "perplexity_of_teacher", "p_best", "agreement"),
+    *("parameters", "bytes", "p50", "throughput"),
+)
 COSTS = ("shape", "parameters", "bytes", "p50", "throughput")
-_BESIDE_BLEU = {
-    "bleu_beam": "BLEU beam",
-    "beam_gain": "beam adds",
-    "chrf": "chrF",
-    "perplexity": "perplexity, gold",
-    "perplexity_of_teacher": "perplexity, teacher’s",
-    "p_best": "p(ŷ)",
-}
 
 
 @dataclass(frozen=True)
@@ -45,44 +42,50 @@ class Column:
 def brief(records: Sequence[Record]) -> tuple[str, ...]:
     """The columns that a README or a terminal has room for."""
     compared = len(records) == 1 and records[0].kind == "compare"
-    if all_write(records):
-        return (*WRITERS, "shape", "gain", "proven") if compared else WRITERS
+    if all_decoded(records):
+        return (*DECODED, "shape", "gain", "verdict") if compared else DECODED
     return COMPARED if compared else BRIEF
 
 
 def full(record: Record) -> tuple[str, ...]:
     """The columns of a record's own card and, of a comparison, of its page."""
-    if not record.task.is_seq2seq:
+    if not record.task.units.decoded:
         return brief([record])
-    return (*PAPER, "shape", "gain", "proven") if record.kind == "compare" else PAPER
+    return (*PAPER, "shape", "gain", "verdict") if record.kind == "compare" else PAPER
 
 
 def halves(record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The full columns of a comparison of translators, too many for a page: what they write, and what that costs."""
+    """The full columns of a comparison of translators, too many for a page: their quality, and their costs."""
     return tuple(key for key in full(record) if key not in COSTS), COSTS
 
 
-def all_write(records: Sequence[Record]) -> bool:
-    return all(record.task.is_seq2seq for record in records)
+def all_decoded(records: Sequence[Record]) -> bool:
+    return all(record.task.units.decoded for record in records)
 
 
 def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]:
     """The columns of these keys, or all, that hold at least one value. Translators have the paper's instead of all."""
-    write = all_write(records)
-    keys = keys or (PAPER if write else ())
-    metrics = {record.metric for record in records}
-    quality_title = n.metric_name(metrics.pop()) if len(metrics) == 1 else "quality"
-    cell = _quality if quality_title != "quality" else _named_quality
-    meant = {meaning(record.task, record.metric) for record in records}
-    title = f"{quality_title} K=1" if write and quality_title == n.metric_name("bleu") else quality_title
-    quality_column = Column("quality", title, cell, meant.pop() if len(meant) == 1 else "")
+    decoded = all_decoded(records)
+    keys = keys or (PAPER if decoded else ())
     shape = Column("shape", "shape", _shape, "layers and width")
+    beside = _beside_primary(records) if decoded else ()
     return [
         column
-        for column in (shape, quality_column, *(_beside_bleu(records) if write else ()), *_others(records))
+        for column in (shape, _quality_column(records), *beside, *_others(records))
         if (not keys or column.key in keys)
-        and any(column.cell(record, arm).value is not None for record in records for arm in record.arms)
+        and any(column.cell(record, model).value is not None for record in records for model in models(record))
     ]
+
+
+def _quality_column(records: Sequence[Record]) -> Column:
+    """The primary metric; where it is not the same for all, each cell names its own."""
+    titles, meanings = ({getattr(primary(record), part) for record in records} for part in ("title", "meaning"))
+    meaning = meanings.pop() if len(meanings) == 1 else ""
+    if len(titles) > 1:
+        return Column("quality", "quality", _named_quality, meaning)
+    title = titles.pop()
+    greedy = all_decoded(records) and title == "BLEU"
+    return Column("quality", f"{title} K=1" if greedy else title, _quality, meaning)
 
 
 def _cell(value: float | None, write: Callable[[float], str]) -> Cell:
@@ -90,36 +93,37 @@ def _cell(value: float | None, write: Callable[[float], str]) -> Cell:
 
 
 def _quality(record: Record, arm: Arm) -> Cell:
-    return _scored(arm, record.metric)
+    return _scored(arm, primary(record))
 
 
-def _scored(arm: Arm, metric: str) -> Cell:
-    found = quality(arm, metric)
+def _scored(arm: Arm, metric: Metric) -> Cell:
+    found = quality(arm, metric.name)
     return Cell(n.score_with_sd(metric, found.mean, found.sd), found.mean) if found else Cell(n.NOTHING, None)
 
 
-def _beside_bleu(records: Sequence[Record]) -> list[Column]:
-    """The paper's other figures; those of a beam name it, where it is one."""
+def _beside_primary(records: Sequence[Record]) -> list[Column]:
+    """The metrics with a column of their own, in the paper's order; BLEU of a beam names its width, where it is one."""
     beam = beam_of(records)
-    titles = _BESIDE_BLEU | ({"bleu_beam": f"BLEU K={beam}"} if beam else {})
+    titles = {"bleu_beam": f"BLEU K={beam}"} if beam else {}
+    known = metrics_of(records[0].task)
     return [
-        Column(metric, title, partial(_of_metric, metric=metric), meaning(records[0].task, metric))
-        for metric, title in titles.items()
+        Column(key, titles.get(key, known[key].column), partial(_of_metric, metric=known[key]), known[key].meaning)
+        for key in PAPER
+        if key in known
     ]
 
 
-def _of_metric(record: Record, arm: Arm, metric: str) -> Cell:
+def _of_metric(record: Record, arm: Arm, metric: Metric) -> Cell:
     return _scored(arm, metric)
 
 
 def _named_quality(record: Record, arm: Arm) -> Cell:
     cell = _quality(record, arm)
-    return cell if cell.value is None else Cell(f"{cell.text} {n.metric_name(record.metric)}", cell.value)
+    return cell if cell.value is None else Cell(f"{cell.text} {primary(record).title}", cell.value)
 
 
 def _agreement(record: Record, arm: Arm) -> Cell:
-    metric = "pearson" if record.task.kind == "regress" else "agreement"
-    return _cell(_mean(agreement(arm)), lambda value: n.score(metric, value))
+    return _cell(_mean(agreement(arm)), partial(n.score, metric_of(record.task, "agreement")))
 
 
 def _shape(record: Record, arm: Arm) -> Cell:
@@ -131,12 +135,12 @@ def _shape(record: Record, arm: Arm) -> Cell:
 
 def _gain(record: Record, arm: Arm) -> Cell:
     found = gain_of(record, arm)
-    return Cell(gain_text(found), found.difference) if found else Cell(n.NOTHING, None)
+    return Cell(gain_text(record, found), found.difference) if found else Cell(n.NOTHING, None)
 
 
-def _proven(record: Record, arm: Arm) -> Cell:
+def _verdict(record: Record, arm: Arm) -> Cell:
     found = gain_of(record, arm)
-    return Cell(proven(found), found.difference) if found else Cell(n.NOTHING, None)
+    return Cell(verdict(record, found), found.difference) if found else Cell(n.NOTHING, None)
 
 
 def _mean(spread: Spread | None) -> float | None:
@@ -144,13 +148,13 @@ def _mean(spread: Spread | None) -> float | None:
 
 
 def _others(records: Sequence[Record]) -> tuple[Column, ...]:
-    one, answers = timed(records), {units(record).answer for record in records}
-    one += f", {writing(records)}" if all_write(records) else ""
-    answer = answers.pop() if len(answers) == 1 else "answer"
+    one = timed(records) + (f", {decoding(records)}" if all_decoded(records) else "")
+    agreements = {metric_of(record.task, "agreement").meaning for record in records}
+    agree = agreements.pop() if len(agreements) == 1 else "share of predictions that are the teacher’s"
     return (
         Column("gain", "over no teacher", _gain, "than the same student trained without a teacher, and the interval"),
-        Column("proven", "verdict", _proven, "an interval that holds 0 leaves it unclear"),
-        Column("agreement", "agrees with teacher", _agreement, f"share of {answer}s with the teacher’s answer"),
+        Column("verdict", "verdict", _verdict, "an interval that holds 0 leaves it unclear"),
+        Column("agreement", "agrees with teacher", _agreement, agree),
         Column("parameters", "parameters", lambda _, arm: _cell(arm.size.parameters if arm.size else None, n.millions)),
         Column("bytes", "on disk", lambda _, arm: _cell(arm.size.bytes_on_disk if arm.size else None, n.megabytes)),
         _speed("p50", "p50", lambda speed: speed.p50_ms, n.milliseconds, f"for one {one}, median"),

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from limbeck.core.metric import metric_of
 from limbeck.core.record import Arm, Comparison, Failure, Record
 from limbeck.report import numbers as n
+from limbeck.report.models import models
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "unclear"
-INT8 = "student-int8"  # the arm of a student in CTranslate2, and its folder; it is compared with that student
 
 
 def gain_of(record: Record, arm: Arm) -> Comparison | None:
     """Of a comparison only: a run with one student says it in a sentence."""
     if record.kind != "compare":
         return None
-    return next((c for c in against_none(record) if c.better == arm.name and c.metric == record.metric), None)
-
-
-def against_none(record: Record) -> list[Comparison]:
-    """The comparisons that tell what a teacher gave, and not what int8 takes."""
-    return [c for c in record.comparisons if c.better != INT8]
+    return next((c for c in record.comparisons if c.better == arm.name and c.metric == record.metric), None)
 
 
 def baseline_of(record: Record, arm: Arm) -> Arm | None:
@@ -26,33 +22,34 @@ def baseline_of(record: Record, arm: Arm) -> Arm | None:
     return next((other for other in record.arms if other.name == than), None)
 
 
-def gain_text(found: Comparison) -> str:
+def gain_text(record: Record, found: Comparison) -> str:
     """+1.2 (−0.1 to +2.5): points of a share, or the metric's own unit. An end keeps its sign when it rounds to 0."""
-    share = n.is_share(found.metric)
-    factor, digits = (100, 1) if share else (1, n.decimals(found.metric))
+    metric = metric_of(record.task, found.metric)
+    factor, digits = (100, 1) if metric.is_share else (1, n.decimals(metric))
     middle, low, high = (f"{factor * value:+.{digits}f}" for value in (found.difference, found.low, found.high))
     return f"{middle} ({low} to {high})".replace("-", n.MINUS).replace(" to ", f"{n.GAP}to{n.GAP}")
 
 
-def proven(found: Comparison) -> str:
-    low, high = (-found.high, -found.low) if n.lower_is_better(found.metric) else (found.low, found.high)
+def verdict(record: Record, found: Comparison) -> str:
+    higher = metric_of(record.task, found.metric).higher_is_better
+    low, high = (found.low, found.high) if higher else (-found.high, -found.low)
     return BETTER if low > 0 else WORSE if high < 0 else UNCLEAR
 
 
-def sentences(record: Record) -> list[str]:
+def gain_sentences(record: Record) -> list[str]:
     """Every gain in words, with titles for names."""
-    return [titled(record, c.sentence) for c in against_none(record)]
+    return [titled(record, c.sentence) for c in record.comparisons]
 
 
 def titled(record: Record, sentence: str) -> str:
-    for arm in record.arms:
+    for arm in models(record):
         sentence = sentence.replace(f"“{arm.name}”", f"“{arm.title}”")
     return sentence
 
 
 def together(record: Record) -> str:
     """How sure all intervals are at once, where they were widened for it."""
-    found = against_none(record)
+    found = record.comparisons
     several = len(found)
     if record.kind != "compare" or several < 2:
         return ""

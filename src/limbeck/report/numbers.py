@@ -4,53 +4,16 @@ from __future__ import annotations
 
 import math
 
+from limbeck.core.metric import Metric
+
 GAP = "\u00a0"  # between a number and its unit, where a line must not break
 MINUS = "\u2212"
 NOTHING = "–"
-
-_NAMES = {
-    "f1": "F1",
-    "f1_macro": "macro F1",
-    "f1_micro": "micro F1",
-    "f1_weighted": "weighted F1",
-    "matthews": "Matthews correlation",
-    "pearson": "Pearson correlation",
-    "spearman": "Spearman correlation",
-    "ece": "calibration error",
-    "nll": "negative log-likelihood",
-    "mse": "mean squared error",
-    "mae": "mean absolute error",
-    "token_nll": "cross-entropy",
-    "token_ece": "calibration error",
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "bleu_beam": "BLEU with a beam",
-    "chrf_beam": "chrF with a beam",
-    "beam_gain": "BLEU that a beam adds",
-    "perplexity_of_teacher": "perplexity of the teacher’s translations",
-    "p_best": "p(ŷ)",
-}
-_SHARES = ("accuracy", "f1", "precision", "recall", "exact", "agreement", "ece", "p_best")
-_LOWER_IS_BETTER = ("ece", "mse", "mae", "rmse", "loss", "brier", "nll", "divergence", "perplexity", "beam_gain")
-_OF_A_HUNDRED = ("bleu", "chrf", "beam_gain")  # 0 to 100, and no share of anything
-
-
-def metric_name(metric: str) -> str:
-    return _NAMES.get(metric, metric.replace("_", " "))
 
 
 def opening(words: str) -> str:
     """With the first letter of a sentence, and names such as BLEU left whole."""
     return words[:1].upper() + words[1:]
-
-
-def is_share(metric: str) -> bool:
-    """Whether the metric is a share of something, which reads best in per cent."""
-    return metric.removeprefix("token_").startswith(_SHARES)
-
-
-def lower_is_better(metric: str) -> bool:
-    return metric.removeprefix("token_").startswith(_LOWER_IS_BETTER)
 
 
 def known(value: float | None) -> bool:
@@ -66,40 +29,44 @@ def kept(mine: float, theirs: float) -> str:
     return percent(math.floor(1000 * mine / theirs) / 1000)
 
 
-def score(metric: str, value: float | None) -> str:
+def score(metric: Metric, value: float | None) -> str:
     if value is None or not known(value):
         return NOTHING
-    return percent(value) if is_share(metric) else f"{value:,.{_digits(metric, value)}f}".replace("-", MINUS)
+    return percent(value) if metric.is_share else f"{value:,.{_digits(metric, value)}f}".replace("-", MINUS)
 
 
-def score_with_sd(metric: str, mean: float | None, sd: float | None) -> str:
+def score_with_sd(metric: Metric, mean: float | None, sd: float | None) -> str:
     """81.5 ± 0.4 %, 0.815 ± 0.004 or 12.34 ± 0.05; without a deviation where one run cannot have one."""
     if mean is None or sd is None or not known(mean):
         return score(metric, mean)
-    if is_share(metric):
+    if metric.is_share:
         return f"{100 * mean:.1f} ± {100 * sd:.1f}{GAP}%"
     digits = _digits(metric, mean)
     return f"{mean:,.{digits}f} ± {sd:,.{digits}f}".replace("-", MINUS)
 
 
-def _digits(metric: str, value: float) -> int:
+def _digits(metric: Metric, value: float) -> int:
     """Decimals: of a perplexity as many as leave it four digits, 12.34 or 1,234."""
-    if not metric.startswith("perplexity") or value <= 0:
+    if metric.unit != "perplexity" or value <= 0:
         return decimals(metric)
     return min(3, max(0, 3 - math.floor(math.log10(float(f"{value:.3e}")))))
 
 
-def decimals(metric: str) -> int:
+def decimals(metric: Metric) -> int:
     """Three of a correlation or an error, one of BLEU; and as many of a difference between two."""
-    return 1 if metric.startswith(_OF_A_HUNDRED) else 3
+    return 1 if metric.unit == "hundred" else 3
 
 
-def difference(metric: str, value: float) -> str:
+def difference(metric: Metric, value: float) -> str:
     """A signed difference; shares differ by points, so that 1 % of 80 % cannot be meant."""
-    if metric.startswith("perplexity"):
+    if metric.unit == "perplexity":
         return ("+" if value > 0 else "") + figure(value)
-    text = f"{100 * value:+.1f}{GAP}points" if is_share(metric) else f"{value:+.{decimals(metric)}f}"
-    return text.replace("-", MINUS)
+    return points(value) if metric.is_share else f"{value:+.{decimals(metric)}f}".replace("-", MINUS)
+
+
+def points(share: float) -> str:
+    """A signed difference of shares."""
+    return f"{100 * share:+.1f}{GAP}points".replace("-", MINUS)
 
 
 def count(value: float) -> str:
@@ -143,7 +110,7 @@ def duration(seconds: float) -> str:
     return f"{hours}{GAP}h {minutes:02d}{GAP}min" if hours else f"{minutes}{GAP}min {rest:02d}{GAP}s"
 
 
-def apart(mine: float, other: float) -> str:
+def ratio_text(mine: float, other: float) -> str:
     """How much higher or lower a positive quantity is than another: 12 % higher than, 3.4 times."""
     if mine >= 2 * other:
         return ratio(mine / other)

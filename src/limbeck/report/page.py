@@ -24,7 +24,7 @@ def page(records: Sequence[Record]) -> str:
         raise DataError("a report needs at least one record", "give the folder of a finished run, or its record.json")
     records = told_apart(records)
     style, script = _read("style.css"), _read("page.js")
-    style += _read("writers.css") if any(record.task.is_seq2seq for record in records) else ""
+    style += _read("writers.css") if any(record.task.units.decoded for record in records) else ""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     runs = [section(record, anchor) for record, anchor in zip(records, anchors(records), strict=True)]
     return (

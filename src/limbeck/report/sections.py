@@ -10,19 +10,22 @@ from typing import Any
 
 from markupsafe import Markup
 
+from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Arm, Disagreement, Record
+from limbeck.core.task import Units
 from limbeck.report import bar_charts, charts, svg
 from limbeck.report import numbers as n
 from limbeck.report.columns import Cell, Column, columns, full, halves
-from limbeck.report.courses import courses
-from limbeck.report.gains import baseline_of, failure_text, sentences, together
+from limbeck.report.curve_panels import curve_panels
+from limbeck.report.gains import baseline_of, failure_text, gain_sentences, together
+from limbeck.report.models import models, primary
 from limbeck.report.summary import agreement, divergence, quality, spread, subject_of, teacher_of
-from limbeck.report.units import Units, meaning, units
-from limbeck.report.writers import Example, examples, readings
+from limbeck.report.units import units
+from limbeck.report.writers import Example, examples, sentences
 
 SHOWN_DISAGREEMENTS = 120
 _ORDER = ("teacher", "student", "neither", "unknown")
-_NOT_IN_PAPER = ("p95", "peak", "training", "seeds")  # other tasks have them in the table of arms
+_NOT_IN_PAPER = ("p95", "peak", "training", "seeds")  # other tasks have them in the table of models
 LONG_TEXT = 320  # characters; a longer text is folded
 
 __all__ = ["arm_rows", "columns", "section"]
@@ -54,7 +57,7 @@ class ClassRow:
 
 
 @dataclass(frozen=True)
-class Parting:
+class Judged:
     """A disagreement, and who was right."""
 
     row: Disagreement
@@ -68,6 +71,7 @@ class Section:
     record: Record
     anchor: str
     units: Units
+    metric: Metric  # the primary one
     tiles: list[Tile]
     standing: charts.Figure | None
     differences: charts.Figure | None
@@ -76,10 +80,10 @@ class Section:
     calibration: charts.Figure | None
     learning: list[charts.Figure]
     terms: list[Markup]
-    courses: list[Markup]  # a panel for each arm, where one chart would hold too many
+    curve_panels: list[Markup]  # a panel for each arm, where one chart would hold too many
     failed: list[str]
-    sentences: list[str]  # every comparison in words, where there are several
-    readings: list[str]  # the table of translators in words
+    gains: list[str]  # every comparison in words, where there are several
+    sentences: list[str]  # the table of translators in words
     columns: list[Column]
     rows: list[Row]
     costs: list[Column]  # a second table, where one would be too wide
@@ -88,9 +92,9 @@ class Section:
     figures: list[tuple[str, str]]
     class_arms: list[Arm]
     classes: list[ClassRow]
-    partings: list[Parting]
+    disagreements: list[Judged]
+    disagreement_groups: list[tuple[str, str, int]]  # class, words, rows
     examples: list[Example]
-    parting_groups: list[tuple[str, str, int]]  # class, words, rows
     knobs: list[tuple[str, str]]
     links: dict[str, str]
 
@@ -99,16 +103,18 @@ def section(record: Record, anchor: str) -> Section:
     crowded = record.kind == "compare"
     arms = [arm for arm in (_chosen(record) if crowded else record.arms) if any(run.per_class for run in arm.runs)]
     uneven = len({len(arm.runs) for arm in record.arms if arm.role != "teacher"}) > 1
-    more = ["seeds"] if uneven and not record.task.is_seq2seq else []
-    keys, costs = halves(record) if crowded and record.task.is_seq2seq else (full(record), ())
+    decoded = record.task.units.decoded
+    more = ["seeds"] if uneven and not decoded else []
+    keys, costs = halves(record) if crowded and decoded else (full(record), ())
     shown = columns([record], (*keys, *more) if crowded else ())
     beside = columns([record], costs) if costs else []
-    partings = [_parting(row, record) for row in record.disagreements[:SHOWN_DISAGREEMENTS]]
-    groups = Counter((p.right, p.who) for p in sorted(partings, key=lambda p: _ORDER.index(p.right)))
+    judged = [_judged(row, record) for row in record.disagreements[:SHOWN_DISAGREEMENTS]]
+    groups = Counter((one.right, one.who) for one in sorted(judged, key=lambda one: _ORDER.index(one.right)))
     return Section(
         record=record,
         anchor=anchor,
         units=units(record),
+        metric=primary(record),
         tiles=list(_tiles(record)),
         standing=bar_charts.standing(record),
         differences=bar_charts.differences(record),
@@ -117,10 +123,10 @@ def section(record: Record, anchor: str) -> Section:
         calibration=bar_charts.calibration(record),
         learning=[] if crowded else [figure for figure in (charts.learning(record), charts.loss(record)) if figure],
         terms=[] if crowded else charts.loss_terms(record),
-        courses=courses(record) if crowded else [],
+        curve_panels=curve_panels(record) if crowded else [],
         failed=[failure_text(record, failure) for failure in record.failed],
-        sentences=[*sentences(record), *filter(None, [together(record)])] if crowded else [],
-        readings=readings(record),
+        gains=[*gain_sentences(record), *filter(None, [together(record)])] if crowded else [],
+        sentences=sentences(record),
         columns=shown,
         rows=arm_rows([record], shown),
         costs=beside,
@@ -129,9 +135,9 @@ def section(record: Record, anchor: str) -> Section:
         figures=[_figure(name, value) for name, value in record.figures.items()],
         class_arms=arms,
         classes=_classes(record, arms),
-        partings=partings,
+        disagreements=judged,
+        disagreement_groups=[(right, who, rows) for (right, who), rows in groups.items()],
         examples=examples(record),
-        parting_groups=[(right, who, rows) for (right, who), rows in groups.items()],
         knobs=list(flat(record.knobs)),
         links={c.text: url for c in record.citations if (url := _link(c.bibtex))},
     )
@@ -149,7 +155,7 @@ def arm_rows(records: Sequence[Record], shown: Sequence[Column] = ()) -> list[Ro
     rows = []
     for record in records:
         tone, subject = charts.tones(record), subject_of(record)
-        for arm in record.arms:
+        for arm in models(record):
             cells = [column.cell(record, arm) for column in shown]
             lead = arm is subject and arm.role == "student"
             rows.append(Row(record, arm, svg.swatch(tone[arm.name]), cells, lead))
@@ -161,34 +167,30 @@ def _tiles(record: Record) -> Iterator[Tile]:
     subject, teacher = subject_of(record), teacher_of(record)
     if subject is None:
         return
-    other = teacher if teacher is not subject else None
+    other, metric = teacher if teacher is not subject else None, primary(record)
     mine, theirs = quality(subject, record.metric), quality(other, record.metric) if other else None
     if mine:
-        value = n.score_with_sd(record.metric, mine.mean, mine.sd)
-        note = f"teacher {n.score(record.metric, theirs.mean)}" if theirs else n.plural(len(subject.runs), "seed")
-        share = theirs and theirs.mean > 0 and not n.lower_is_better(record.metric)
-        yield Tile(
-            n.metric_name(record.metric), value, note, _bar(mine.mean, theirs.mean) if theirs and share else None
-        )
+        value = n.score_with_sd(metric, mine.mean, mine.sd)
+        note = f"teacher {n.score(metric, theirs.mean)}" if theirs else n.plural(len(subject.runs), "seed")
+        share = theirs and theirs.mean > 0 and metric.higher_is_better
+        yield Tile(metric.title, value, note, _bar(mine.mean, theirs.mean) if theirs and share else None)
     if subject.speed:
         value, ours = n.milliseconds(subject.speed.p50_ms), subject.speed.p50_ms
         before = other.speed.p50_ms if other and other.speed else None
         note = f"teacher {n.milliseconds(before)}" if before else f"p95 {n.milliseconds(subject.speed.p95_ms)}"
-        yield Tile(f"per {units(record).text}, median", value, note, _bar(ours, before) if before else None)
+        yield Tile(f"per {record.task.units.input}, median", value, note, _bar(ours, before) if before else None)
     if subject.size:
         bytes_, whole = subject.size.bytes_on_disk, other.size.bytes_on_disk if other and other.size else None
         note = f"teacher {n.megabytes(whole)}" if whole else f"{n.millions(subject.size.parameters)} parameters"
         yield Tile("on disk", n.megabytes(bytes_), note, _bar(bytes_, whole) if whole else None)
     agree = agreement(subject)
     if agree and subject is not teacher:
-        regress = record.task.kind == "regress"
-        value = n.score("pearson" if regress else "agreement", agree.mean)
-        same = f"same {'word' if record.task.over_vocabulary else 'answer'} as the teacher"
-        yield Tile("agreement", value, "correlation with the teacher" if regress else same, agree.mean)
+        metric = metric_of(record.task, "agreement")
+        yield Tile(metric.title, n.score(metric, agree.mean), metric.meaning, agree.mean)
     if "cache_bytes_per_token" in record.figures:
         kept = record.figures.get("cache_bytes")
         note = f"a token; {n.megabytes(kept)} on disk" if kept is not None else "a token"
-        yield Tile("teacher’s answers", f"{n.figure(record.figures['cache_bytes_per_token'])}{n.GAP}bytes", note)
+        yield Tile("teacher’s outputs", f"{n.figure(record.figures['cache_bytes_per_token'])}{n.GAP}bytes", note)
 
 
 def _bar(mine: float, whole: float) -> float:
@@ -198,25 +200,25 @@ def _bar(mine: float, whole: float) -> float:
 def _figure(name: str, value: float) -> tuple[str, str]:
     """What else was measured; figures that runs know by a name of code get one that people read."""
     if name == "cache_bytes":
-        return "teacher’s answers on disk", n.megabytes(value)
-    return ("teacher’s answers, bytes per token" if name == "cache_bytes_per_token" else name), n.figure(value)
+        return "teacher’s outputs on disk", n.megabytes(value)
+    return ("teacher’s outputs, bytes per token" if name == "cache_bytes_per_token" else name), n.figure(value)
 
 
 def _metrics(record: Record) -> list[tuple[str, str, list[str]]]:
-    """Every metric for every arm, the primary one first; of tokens, the distance from the teacher last."""
-    names = dict.fromkeys([record.metric, *(m for arm in record.arms for run in arm.runs for m in run.quality)])
+    """Every metric for every model, the primary one first, the distance from the teacher last."""
+    rows = models(record)
+    names = dict.fromkeys([record.metric, *(name for arm in rows for run in arm.runs for name in run.quality)])
     table = []
-    for name in names:
-        found = [quality(arm, name) for arm in record.arms]
+    for metric in (metric_of(record.task, name) for name in names):
+        found = [quality(arm, metric.name) for arm in rows]
         if any(found):
-            cells = [n.score_with_sd(name, s.mean, s.sd) if s else n.NOTHING for s in found]
-            table.append((n.metric_name(name), meaning(record.task, name), cells))
-    apart = [divergence(arm) for arm in record.arms]
-    if record.task.over_vocabulary and any(apart):
-        cells = [n.figure(s.mean) if s else n.NOTHING for s in apart]
-        table.append(("KL, nats", "mean KL(teacher ‖ student) of a token; 0 is a copy of the teacher", cells))
-    for column in columns([record], _NOT_IN_PAPER) if record.task.is_seq2seq else []:
-        table.append((column.title, "", [column.cell(record, arm).text for arm in record.arms]))
+            cells = [n.score_with_sd(metric, s.mean, s.sd) if s else n.NOTHING for s in found]
+            table.append((metric.title, metric.meaning, cells))
+    apart, metric = [divergence(arm) for arm in rows], metric_of(record.task, "divergence")
+    if any(apart):
+        table.append((metric.title, metric.meaning, [n.figure(s.mean) if s else n.NOTHING for s in apart]))
+    for column in columns([record], _NOT_IN_PAPER) if record.task.units.decoded else []:
+        table.append((column.title, "", [column.cell(record, arm).text for arm in rows]))
     return table
 
 
@@ -237,24 +239,22 @@ def _f1(scores: Sequence[Any], label: str) -> float | None:
     return next((score.f1 for score in scores if score.label == label), None)
 
 
-def _parting(row: Disagreement, record: Record) -> Parting:
-    right = _who_is_right(row, record.task.kind == "regress")
-    who = {"teacher": "teacher right", "student": "student right", "neither": "neither right", "": "no label"}[right]
-    if record.task.kind == "regress":
-        who = who.replace("right", "closer")
-    return Parting(row, right or "unknown", who, len(row.text) + len(row.pair) > LONG_TEXT)
+def _judged(row: Disagreement, record: Record) -> Judged:
+    right, judged = _who_is_right(row, record.task.units.judged), record.task.units.judged
+    who = {"teacher": f"teacher {judged}", "student": f"student {judged}", "neither": f"neither {judged}"}
+    return Judged(row, right or "unknown", who.get(right, "no label"), len(row.text) + len(row.pair) > LONG_TEXT)
 
 
-def _who_is_right(row: Disagreement, regress: bool) -> str:
-    if not row.label:
+def _who_is_right(row: Disagreement, judged: str) -> str:
+    if row.right or not row.label:
+        return row.right
+    if judged == "right":
+        return {row.teacher: "teacher", row.student: "student"}.get(row.label, "neither")
+    try:
+        gold, teacher, student = float(row.label), float(row.teacher), float(row.student)
+    except ValueError:
         return ""
-    if regress:
-        try:
-            gold, teacher, student = float(row.label), float(row.teacher), float(row.student)
-        except ValueError:
-            return ""
-        return "teacher" if abs(teacher - gold) < abs(student - gold) else "student"
-    return {row.teacher: "teacher", row.student: "student"}.get(row.label, "neither")
+    return "teacher" if abs(teacher - gold) < abs(student - gold) else "student"
 
 
 def flat(knobs: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -7,10 +7,12 @@ import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from limbeck.core.metric import metric_of
 from limbeck.core.record import Arm, Record, SeedResult, Speed
 from limbeck.report import numbers as n
-from limbeck.report.gains import INT8, against_none, titled
-from limbeck.report.units import in_blocks, layers, timed, units, writing
+from limbeck.report.gains import titled
+from limbeck.report.models import models, primary
+from limbeck.report.units import decoding, in_blocks, layers, timed
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
 
@@ -67,15 +69,18 @@ def subject_of(record: Record) -> Arm | None:
 
 
 def students_of(record: Record) -> list[Arm]:
-    """Those that were trained; one of them in int8 is not another."""
-    return [arm for arm in record.arms if arm.role == "student" and arm.name != INT8]
+    return [arm for arm in record.arms if arm.role == "student"]
 
 
 def by_quality(record: Record, arms: Iterable[Arm]) -> list[Arm]:
     """The best first; those without a score last, all ties in their own order."""
-    sign = 1 if n.lower_is_better(record.metric) else -1
-    worth = {arm.name: sign * found.mean for arm in record.arms if (found := quality(arm, record.metric))}
-    return sorted(arms, key=lambda arm: worth.get(arm.name, math.inf))
+    sign = -1 if primary(record).higher_is_better else 1
+
+    def worth(arm: Arm) -> float:
+        found = quality(arm, record.metric)
+        return sign * found.mean if found else math.inf
+
+    return sorted(arms, key=worth)
 
 
 def is_pair(record: Record) -> bool:
@@ -88,7 +93,7 @@ def tested_rows(record: Record) -> int:
     split = record.data.splits.get("test") or record.data.splits.get("dev")
     if split is None:
         return 0
-    return split.rows if in_blocks(record.task) else split.labelled or split.rows
+    return split.rows if in_blocks(record) else split.labelled or split.rows
 
 
 def headline(record: Record) -> str:
@@ -98,7 +103,7 @@ def headline(record: Record) -> str:
         return f"{record.name} holds no models."
     if teacher is not None and subject is not teacher:
         kept, cost = _kept(record, subject, teacher), _cost(record, subject, teacher)
-        comma = "," if record.metric == "perplexity" and cost.startswith(" ") else ""
+        comma = "," if primary(record).unit == "perplexity" and cost.startswith(" ") else ""
         return f"{kept}{comma}{cost}."
     if subject.role == "student" and quality(subject, record.metric):
         return f"{_alone(record, subject)}."
@@ -108,7 +113,8 @@ def headline(record: Record) -> str:
 
 
 def _kept(record: Record, student: Arm, teacher: Arm) -> str:
-    who, name = _subject(record, student, teacher), n.metric_name(record.metric)
+    who, metric = _subject(record, student, teacher), primary(record)
+    name = metric.title
     mine, theirs = quality(student, record.metric), quality(teacher, record.metric)
     if mine is None or theirs is None:
         agree = agreement(student)
@@ -118,15 +124,16 @@ def _kept(record: Record, student: Arm, teacher: Arm) -> str:
                 if _cost(record, student, teacher)
                 else f"{who} was not scored"
             )
-        if record.task.kind == "regress":
-            return f"{who}’s answers correlate {agree.mean:.3f} with the teacher’s"
-        return f"{who} gives the teacher’s answer on {n.percent(agree.mean)} of the test {units(record).answer}s"
-    ours, other = n.score(record.metric, mine.mean), n.score(record.metric, theirs.mean)
+        if not metric_of(record.task, "agreement").is_share:
+            return f"{who}’s predictions correlate {agree.mean:.3f} with the teacher’s"
+        predictions = f"{record.task.units.prediction}s"
+        return f"{who} predicts as the teacher does on {n.percent(agree.mean)} of the test {predictions}"
+    ours, other = n.score(metric, mine.mean), n.score(metric, theirs.mean)
     if ours == other:
         return f"{who} matches the teacher’s {name} of {other}"
-    if record.metric == "perplexity" and theirs.mean > 0:
-        return f"{who} reaches a {name} of {ours}, {n.apart(mine.mean, theirs.mean)} the teacher’s {other}"
-    if n.lower_is_better(record.metric) or not 0 < mine.mean < theirs.mean:
+    if metric.unit == "perplexity" and theirs.mean > 0:
+        return f"{who} reaches a {name} of {ours}, {n.ratio_text(mine.mean, theirs.mean)} the teacher’s {other}"
+    if not metric.higher_is_better or not 0 < mine.mean < theirs.mean:
         return f"{who} reaches {_article(name)}{name} of {ours} against the teacher’s {other}"
     return f"{who} keeps {n.kept(mine.mean, theirs.mean)} of the teacher’s {name}"
 
@@ -147,13 +154,13 @@ def _subject(record: Record, student: Arm, teacher: Arm | None = None) -> str:
 
 
 def _alone(record: Record, student: Arm) -> str:
-    """Of a student whose teacher left only its answers."""
-    name, plain = n.metric_name(record.metric), of_role(record, "baseline")
+    """A student whose teacher left only its cached outputs."""
+    metric, plain = primary(record), of_role(record, "baseline")
     mine, theirs = quality(student, record.metric), quality(plain, record.metric) if plain else None
-    ours = n.score(record.metric, mine.mean if mine else None)
-    against = f", against {n.score(record.metric, theirs.mean)} without a teacher" if theirs else ""
+    ours = n.score(metric, mine.mean if mine else None)
+    against = f", against {n.score(metric, theirs.mean)} without a teacher" if theirs else ""
     return (
-        f"{_subject(record, student)} reaches {_article(name)}{name} of {ours}{against}; "
+        f"{_subject(record, student)} reaches {_article(metric.title)}{metric.title} of {ours}{against}; "
         "the teacher itself was not measured"
     )
 
@@ -161,7 +168,7 @@ def _alone(record: Record, student: Arm) -> str:
 def _cost(record: Record, student: Arm, teacher: Arm) -> str:
     costs: list[tuple[float, str]] = []
     if student.speed and teacher.speed and teacher.speed.p50_ms:
-        costs.append((student.speed.p50_ms / teacher.speed.p50_ms, f"the time per {units(record).text}"))
+        costs.append((student.speed.p50_ms / teacher.speed.p50_ms, f"the time per {record.task.units.input}"))
     if student.size and teacher.size and teacher.size.bytes_on_disk:
         costs.append((student.size.bytes_on_disk / teacher.size.bytes_on_disk, "the bytes"))
     same = [what.replace("the", "the same", 1) for value, what in costs if 0.995 <= value < 1.05]
@@ -174,30 +181,32 @@ def _cost(record: Record, student: Arm, teacher: Arm) -> str:
 def _reached(record: Record, arm: Arm) -> str:
     reached, speed, rows = quality(arm, record.metric), arm.speed, tested_rows(record)
     if reached is not None:
-        name = n.metric_name(record.metric)
-        on = f" on {n.plural(rows, units(record).row)}" if rows else ""
+        metric = primary(record)
+        on = f" on {n.plural(rows, record.task.units.row)}" if rows else ""
         over = f", the mean of {len(arm.runs)} seeds" if len(arm.runs) > 1 else ""
-        return f"{arm.title} reaches {_article(name)}{name} of {n.score(record.metric, reached.mean)}{on}{over}"
+        return (
+            f"{arm.title} reaches {_article(metric.title)}{metric.title} of {n.score(metric, reached.mean)}{on}{over}"
+        )
     if speed is not None:
-        batches = f"{n.figure(speed.sentences_per_second)} {units(record).text}s a second in batches of {speed.batch}"
-        does = "writes" if record.task.is_seq2seq else "answers"
-        return f"{arm.title} {does} one {timed([record])} in {n.milliseconds(speed.p50_ms)}, and {batches}"
+        batches = (
+            f"{n.figure(speed.sentences_per_second)} {record.task.units.input}s a second in batches of {speed.batch}"
+        )
+        return f"{arm.title} takes {n.milliseconds(speed.p50_ms)} for one {timed([record])} and reaches {batches}"
     return f"{arm.title} was opened, and nothing was measured"
 
 
-def verdict(record: Record) -> str:
+def conclusion(record: Record) -> str:
     """The honest sentence of the comparison that the subject is in, or of the first, with titles for names."""
     subject = subject_of(record)
-    if found := against_none(record):
+    if found := record.comparisons:
         of_subject = (c for c in found if subject and c.better == subject.name)
         return titled(record, next(of_subject, found[0]).sentence)
     if not is_pair(record):
         return ""
     if of_role(record, "baseline") is None:
         return "No student was trained without the teacher, so whether distillation helped is not known."
-    one = units(record).row
-    how = f"{one} by {one}" if record.task.over_vocabulary else "on labelled rows"
-    return f"Student and baseline were not compared {how}, so whether distillation helped is not known."
+    rows = f"{record.task.units.row}s"
+    return f"Student and baseline were not compared on test {rows}, so whether distillation helped is not known."
 
 
 def caveats(record: Record) -> list[str]:
@@ -214,9 +223,7 @@ def _caveats(record: Record) -> Iterable[str]:
         again = "Train again with --seed 1" if record.kind == "train" else "Run with --seeds 3"
         yield f"One seed: how far chance moved the result is not known. {again} to find out."
     if scored is None and record.kind != "bench":
-        why = "no test token was scored" if in_blocks(record.task) else "the test rows carry no labels"
-        why = "no test sentence was scored" if record.task.is_seq2seq else why
-        yield f"No {n.metric_name(record.metric)}: {why}."
+        yield f"No {primary(record).title}: {record.task.units.unscored}."
     if scored is not None and 0 < rows < FEW_ROWS and record.metric == "accuracy":
         error = 1.96 * math.sqrt(max(0.0, scored.mean * (1 - scored.mean)) / rows)
         yield (
@@ -225,7 +232,7 @@ def _caveats(record: Record) -> Iterable[str]:
         )
     if scored is not None and len(students_of(record)) > 1:
         yield "The best student is the best on the test split itself, so its figure is a little too good."
-    if all(arm.speed is None for arm in record.arms):
+    if all(model.speed is None for model in models(record)):
         yield "Speed was not measured."
     elif is_pair(record) and any(arm.speed is None for arm in (subject, teacher_of(record)) if arm):
         yield "Speed was measured for only one of student and teacher, so there is no ratio."
@@ -239,12 +246,12 @@ def _shared(speed: Speed) -> str:
 
 def speed_conditions(record: Record) -> str:
     """How the milliseconds were taken."""
-    one = f"one {timed([record])}" if record.task.over_vocabulary else "one text"
-    read = ", read and not written word by word" if record.task.kind == "generate" else ""
-    read = f", {writing([record])}" if record.task.is_seq2seq else read
-    speeds = [arm.speed for arm in record.arms if arm.speed]
+    units, one = record.task.units, f"one {timed([record])}"
+    how = decoding([record]) if units.decoded else units.timing
+    how = f", {how}" if how else ""
+    speeds = [model.speed for model in models(record) if model.speed]
     ways = dict.fromkeys(
-        f"{s.engine}, {n.plural(s.threads, 'thread')}{_shared(s)}, {one} at a time{read}, "
+        f"{s.engine}, {n.plural(s.threads, 'thread')}{_shared(s)}, {one} at a time{how}, "
         f"{n.plural(s.rounds, 'round')}; throughput in batches of {s.batch}"
         for s in speeds
     )

@@ -15,9 +15,10 @@ from limbeck.core.record import Record
 from limbeck.report import numbers as n
 from limbeck.report.columns import brief, columns
 from limbeck.report.gains import failure_text, together
-from limbeck.report.summary import caveats, headline, subject_of, verdict
-from limbeck.report.units import timed, writing
-from limbeck.report.writers import readings
+from limbeck.report.models import models
+from limbeck.report.summary import caveats, conclusion, headline, subject_of
+from limbeck.report.units import decoding, timed
+from limbeck.report.writers import sentences
 
 _SHORT = {
     "agrees with teacher": "agrees",
@@ -25,21 +26,21 @@ _SHORT = {
     "sentences/s": "sent/s",
     "over no teacher": "gain (interval)",
 }
-_FIRST_TO_GO = ("shape", "proven", "gain")  # of translators; the others stay, and names are folded
-_LAST_TO_GO = ("quality", "gain", "proven", "p50", "training", "shape", "parameters", "agreement", "bytes")
+_FIRST_TO_GO = ("shape", "verdict", "gain")  # of translators; the others stay, and names are folded
+_LAST_TO_GO = ("quality", "gain", "verdict", "p50", "training", "shape", "parameters", "agreement", "bytes")
 
 WIDEST = 24  # characters of a name before it is folded
 
 
 def terminal_table(record: Record) -> RenderableType:
-    """All arms side by side; it fits 80 columns. Text is never read as markup."""
+    """All models side by side; it fits 80 columns. Text is never read as markup."""
     many = record.kind == "compare"
-    sentences = [Text(headline(record), style="bold"), Text(verdict(record)), *map(Text, readings(record))]
+    said = [Text(headline(record), style="bold"), Text(conclusion(record)), *map(Text, sentences(record))]
     failed = [Text(f"× {failure_text(record, failure)}") for failure in record.failed]
     honest = (together(record), *caveats(record), *_timing(record))
     doubts = [Text(f"· {sentence}", style="dim") for sentence in honest if sentence]
     table = Fitting(record) if many else _table(record, brief([record]))
-    lines = [line for line in [*sentences, *failed, *doubts] if line.plain]
+    lines = [line for line in [*said, *failed, *doubts] if line.plain]
     return Padding(Group(table, Text(""), *lines), (1, 1, 0, 1))
 
 
@@ -51,7 +52,7 @@ class Fitting:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         kept = list(brief([self.record]))
-        going = _FIRST_TO_GO if self.record.task.is_seq2seq else tuple(reversed(_LAST_TO_GO))
+        going = _FIRST_TO_GO if self.record.task.units.decoded else tuple(reversed(_LAST_TO_GO))
         table = _table(self.record, kept)
         for key in going:
             if Measurement.get(console, options.update(max_width=1000), table).maximum <= options.max_width:
@@ -70,7 +71,7 @@ def _table(record: Record, keys: Sequence[str]) -> Table:
             _SHORT.get(column.title, column.title.removesuffix(" correlation")), justify="right", no_wrap=True
         )
     subject = subject_of(record)
-    for arm in record.arms:
+    for arm in models(record):
         cells = [Text(column.cell(record, arm).text.replace(n.GAP, " ")) for column in shown]
         style = "bold" if arm is subject and len(record.arms) > 1 else ""
         table.add_row(Text(arm.title), *cells, style=style)
@@ -78,9 +79,8 @@ def _table(record: Record, keys: Sequence[str]) -> Table:
 
 
 def _timing(record: Record) -> list[str]:
-    """What a block is, where speed is of blocks; how wide the beam, where it is of writing."""
-    if not record.task.over_vocabulary or not any(arm.speed for arm in record.arms):
+    """How long a block is, or how wide the beam: milliseconds over a vocabulary mean little without it."""
+    if record.task.level != "vocabulary" or not any(model.speed for model in models(record)):
         return []
-    if record.task.is_seq2seq:
-        return [f"Speed is that of whole sentences, {writing([record])}."]
-    return [f"Speed is that of reading: a {timed([record])} at once."]
+    how = decoding([record]) if record.task.units.decoded else "in one forward pass"
+    return [f"Speed is that of a {timed([record])}, {how}."]

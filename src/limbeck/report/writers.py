@@ -1,4 +1,4 @@
-"""What a reader learns of translators: how far each student closes the gap to its teacher, and what they write."""
+"""Translators: how far each student closes the gap to its teacher, and examples of their translations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 
 from limbeck.core.record import Arm, Record, Sample
 from limbeck.report import numbers as n
-from limbeck.report.gains import INT8, baseline_of, titled
+from limbeck.report.gains import baseline_of, titled
 from limbeck.report.summary import quality, students_of, teacher_of
 
 # A word, a sign, or a character of a script that puts no space between words; then the space after it.
@@ -34,12 +34,11 @@ class Example:
     written: list[Written]
 
 
-def readings(record: Record) -> list[str]:
-    """The table in words: of each student, how much of the gap it closes; and what int8 takes."""
-    if not record.task.is_seq2seq:
-        return []
-    int8 = [titled(record, c.sentence) for c in record.comparisons if c.better == INT8]
-    return [*filter(None, (_closed(record, student) for student in students_of(record))), *int8]
+def sentences(record: Record) -> list[str]:
+    """The table in words: how much of the gap each student closes, and what its artifacts lose."""
+    closed = [_closed(record, student) for student in students_of(record)]
+    lost = [titled(record, artifact.comparison.sentence) for artifact in record.artifacts if artifact.comparison]
+    return [*filter(None, closed), *lost]
 
 
 def _closed(record: Record, student: Arm) -> str:

@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.students.factor import centred, directions, off_the_diagonal
+from limbeck.students.families import family
+from limbeck.students.inherit import Inheritance
 from limbeck.students.shared import groups_of, middles
-from limbeck.students.shrink import Inheritance
+from limbeck.students.shrink import Shrink, kept_at_full_width
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,16 +61,18 @@ _HEADS = {
 }
 
 
+@family("albert", "from BERT; layers share weights", knobs=("groups", "embedding"), small=True)
 @torch.no_grad()
 def to_albert(
-    teacher: PreTrainedModel, kept: list[int], groups: int = 1, embedding: int = 0
+    teacher: PreTrainedModel, shape: Shrink, tokenizer: Any = None, pairs: bool = False
 ) -> tuple[PreTrainedModel, Inheritance]:
-    """An Albert… of the teacher's kind, with a layer for each of the `kept` ones, in `groups` that share weights."""
+    """An Albert… of the teacher's kind, with a layer for each one kept, in groups that share weights."""
     import transformers
 
-    kind = kind_of(teacher, ("bert",), "an ALBERT", "keep the architecture and set --student.groups 1")
+    kept = kept_at_full_width(shape, teacher, "an ALBERT", "layers, groups and embedding")
+    kind = bert_head(teacher, ("bert",), "an ALBERT", "keep the architecture and set --student.groups 1")
     hidden = teacher.config.hidden_size
-    embedding = embedding or min(PUBLISHED_EMBEDDING, hidden)
+    groups, embedding = shape.groups or 1, shape.embedding or min(PUBLISHED_EMBEDDING, hidden)
     if groups > len(kept) or embedding > hidden or embedding < 2:
         raise KnobError(
             f"an ALBERT of {len(kept)} layers × {hidden} cannot have {groups} groups and embeddings of {embedding}",
@@ -79,7 +83,7 @@ def to_albert(
         student = getattr(transformers, f"Albert{kind}")._from_config(config, dtype=teacher.dtype).eval()
     weights = {name.removeprefix("bert."): tensor for name, tensor in teacher.state_dict().items()}
     here = {name.removeprefix("albert."): name for name in student.state_dict()}
-    layers = [kept[place] for place in middles(len(kept), groups)]
+    layers = [kept[middle] for middle in middles(len(kept), groups)]
     origins = _origins(here, layers)
     copied = {name: weights[origin] for name, origin in origins.items() if origin in weights}
     if embedding < hidden:
@@ -102,7 +106,7 @@ def to_albert(
     )
 
 
-def kind_of(teacher: PreTrainedModel, families: tuple[str, ...], student: str, remedy: str) -> str:
+def bert_head(teacher: PreTrainedModel, families: tuple[str, ...], student: str, remedy: str) -> str:
     """What the name of the student's class ends with, as ForMaskedLM; or a refusal of a teacher of another family."""
     named = re.fullmatch(r"(?:Mobile)?Bert(\w+)", type(teacher).__name__)
     kind = {"ForPreTraining": "ForMaskedLM"}.get(named[1], named[1]) if named else ""

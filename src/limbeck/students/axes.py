@@ -1,6 +1,6 @@
 """Which axis of which parameter is the hidden size, the heads, the feed-forward; learned, not listed.
 
-The model is laid out again on the meta device (no memory, little time) with a single size changed. An axis that changes
+The model is built again on the meta device (no memory, little time) with a single size changed. An axis that changes
 with the hidden size is a hidden axis. So no table of parameter names is needed, and an architecture seen for the first
 time works like a known one. An axis may hold its size several times over: ModernBERT's Wqkv has
 3 × hidden rows, its Wi 2 × feed-forward rows.
@@ -74,10 +74,10 @@ def _shapes(model: PreTrainedModel) -> Shapes:
 def _varied(model: PreTrainedModel, sizes: Sizes) -> PreTrainedModel:
     layers = sizes_of(model.config).layers
     config = resized(model.config, sizes, [min(layer, layers - 1) for layer in range(sizes.layers)])
-    return laid_out(model, config, "meta")
+    return empty_model(model, config, "meta")
 
 
-def laid_out(model: PreTrainedModel, config: PretrainedConfig, device: torch.device | str) -> PreTrainedModel:
+def empty_model(model: PreTrainedModel, config: PretrainedConfig, device: torch.device | str) -> PreTrainedModel:
     """A freshly initialised model of the same class, in eval mode."""
     try:
         with torch.device(device):

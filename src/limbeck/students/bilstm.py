@@ -1,132 +1,119 @@
-"""A bidirectional LSTM of one layer that classifies texts, after Tang et al. 2019.
+"""A BiLSTM that starts from its teacher's word embeddings and shares its tokenizer.
 
-Word pieces are looked up in two tables, one that never changes and one that learns; the last state of each direction
-goes through a hidden layer to the logits. Of a pair both texts go through the same LSTM, and the hidden layer sees
-[h₁; h₂; |h₁ − h₂|; h₁ ⊙ h₂]. Special tokens and padding are not read, wherever they stand.
-
-save_pretrained copies this file beside the weights, so that they open without Limbeck: it imports nothing else.
+The paper reads words by word2vec; here the teacher's word pieces and its table of them stand in. Where the table is
+wider than the student's, both channels start from its principal components; else they are copies.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
-from transformers import PretrainedConfig, PreTrainedModel
-from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers import AutoConfig, AutoModelForSequenceClassification
+
+from limbeck.core.errors import KnobError, ModelError
+from limbeck.core.task import TEXT_KINDS
+from limbeck.students.families import family
+from limbeck.students.inherit import Inheritance
+from limbeck.students.networks.bilstm import BiLSTMConfig, BiLSTMForSequenceClassification
+from limbeck.students.shrink import Shrink
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+EMBEDDING, HIDDEN, FEED_FORWARD = 300, 150, 200  # Tang et al. 2019
+_TABLES = ("reader.static.weight", "reader.tuned.weight")
+_OUTSIDE = ("cls_token_id", "sep_token_id", "pad_token_id", "bos_token_id", "eos_token_id")
 
 
-class BiLSTMConfig(PretrainedConfig):
-    model_type = "limbeck-bilstm"
-
-    def __init__(
-        self,
-        vocab_size: int = 30522,
-        embedding_size: int = 300,  # of each of the two tables
-        hidden_size: int = 150,  # of each direction
-        intermediate_size: int = 200,
-        dropout: float = 0.1,
-        pairs: bool = False,
-        segments: bool = True,  # whether token_type_ids tell the texts of a pair apart, else the separator does
-        separator_id: int = -1,
-        unread_ids: tuple[int, ...] | list[int] = (),  # special tokens that are not part of a text
-        **others: Any,
-    ) -> None:
-        self.vocab_size = vocab_size
-        self.embedding_size = embedding_size
-        self.hidden_size = hidden_size
-        self.intermediate_size = intermediate_size
-        self.dropout = dropout
-        self.pairs = pairs
-        self.segments = segments
-        self.separator_id = separator_id
-        self.unread_ids = list(unread_ids)
-        # An LSTM has one layer of one head, for those who read the sizes of a transformer.
-        self.num_hidden_layers = 1
-        self.num_attention_heads = 1
-        super().__init__(**others)
+@cache
+def register() -> None:
+    """Makes the Auto classes of transformers know it."""
+    AutoConfig.register(BiLSTMConfig.model_type, BiLSTMConfig, exist_ok=True)
+    AutoModelForSequenceClassification.register(BiLSTMConfig, BiLSTMForSequenceClassification, exist_ok=True)
+    # So that save_pretrained copies the file beside the weights.
+    BiLSTMConfig.register_for_auto_class()
+    BiLSTMForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")
 
 
-class Reader(nn.Module):
-    """A text's word pieces in, the last state of both directions out."""
+@family(
+    "bilstm",
+    "from any encoder; one recurrent layer",
+    knobs=("embedding",),
+    small=True,
+    layers=False,
+    serves=TEXT_KINDS,
+    architecture=BiLSTMConfig.model_type,
+    register=register,
+)
+@torch.no_grad()
+def to_bilstm(
+    teacher: PreTrainedModel, shape: Shrink, tokenizer: Any = None, pairs: bool = False
+) -> tuple[PreTrainedModel, Inheritance]:
+    """An untrained BiLSTM in eval mode. 0 means: the paper's size, or the teacher's embeddings where they are narrower.
 
-    def __init__(self, config: BiLSTMConfig) -> None:
-        super().__init__()
-        self.static = nn.Embedding(config.vocab_size, config.embedding_size)
-        self.static.weight.requires_grad_(False)
-        self.tuned = nn.Embedding(config.vocab_size, config.embedding_size)
-        self.lstm = nn.LSTM(2 * config.embedding_size, config.hidden_size, batch_first=True, bidirectional=True)
+    `hidden` is of each direction. The LSTM and the layers after it are fresh from torch's current seed."""
+    if tokenizer is None:
+        raise ModelError(
+            "a bilstm reads words only, so it needs the tokenizer to tell them from special tokens",
+            "pass it: shrink(model, tokenizer, family='bilstm')",
+        )
+    register()
+    table = teacher.get_input_embeddings().weight.detach()
+    width = shape.embedding or min(EMBEDDING, table.shape[1])
+    if width > table.shape[1]:
+        raise KnobError(
+            f"the student's embeddings would be {width} wide, but the teacher's are {table.shape[1]}",
+            f"ask for at most {table.shape[1]}, or leave the size out",
+        )
+    config = BiLSTMConfig(
+        vocab_size=len(table),
+        embedding_size=width,
+        hidden_size=shape.hidden or HIDDEN,
+        intermediate_size=shape.feed_forward or FEED_FORWARD,
+        pairs=pairs,
+        id2label=teacher.config.id2label,
+        label2id=teacher.config.label2id,
+        problem_type=teacher.config.problem_type,
+        pad_token_id=tokenizer.pad_token_id,
+        **_how_texts_end(tokenizer, pairs),
+    )
+    with torch.device(teacher.device):
+        student = BiLSTMForSequenceClassification._from_config(config, dtype=teacher.dtype).eval()
+    whole = width == table.shape[1]
+    start = table if whole else principal(table, width)
+    for name in _TABLES:
+        student.get_parameter(name).copy_(start)
+    fresh = [name for name in student.state_dict() if name not in _TABLES]
+    return student, Inheritance(layers=[], whole=2 * whole, sliced=2 * (not whole), fresh=fresh)
 
-    def forward(self, ids: Tensor, read: Tensor) -> Tensor:
-        """[texts, length] → [texts, 2 · hidden]; `read` says which tokens are part of the text."""
-        lengths = read.sum(1)
-        order = read.int().argsort(dim=1, descending=True, stable=True)[:, : max(1, int(lengths.max()))]
-        ids = ids.gather(1, order)  # what is read, moved to the front
-        embedded = torch.cat([self.static(ids), self.tuned(ids)], dim=-1)
-        # A text without a word passes as one of length 1, and its state is put to 0 afterwards.
-        packed = pack_padded_sequence(embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        last = self.lstm(packed)[1][0]  # [directions, texts, hidden]
-        return last.transpose(0, 1).flatten(1) * (lengths > 0)[:, None]
+
+def principal(table: Tensor, width: int) -> Tensor:
+    """[words, width] the table's coordinates along its first principal axes: distances change least."""
+    centred = table.double() - table.double().mean(0)
+    _, axes = torch.linalg.eigh(centred.T @ centred)  # ascending
+    axes = axes[:, -width:].flip(1)
+    # An axis may point either way; that of its largest entry is the same on every machine.
+    largest = axes.gather(0, axes.abs().argmax(0, keepdim=True))
+    return (centred @ (axes * largest.sign())).to(table.dtype)
 
 
-class BiLSTMForSequenceClassification(PreTrainedModel):
-    config_class = BiLSTMConfig
-    base_model_prefix = "reader"
-
-    def __init__(self, config: BiLSTMConfig) -> None:
-        super().__init__(config)
-        self.reader = Reader(config)
-        self.hidden = nn.Linear((8 if config.pairs else 2) * config.hidden_size, config.intermediate_size)
-        self.dropout = nn.Dropout(config.dropout)
-        self.classifier = nn.Linear(config.intermediate_size, config.num_labels)
-        self.post_init()
-
-    @classmethod
-    def from_pretrained(cls, *where: Any, **how: Any) -> Any:
-        """As everywhere. What is loaded forgets that it does not learn, so it is told again."""
-        found = super().from_pretrained(*where, **how)
-        model = found[0] if isinstance(found, tuple) else found  # with output_loading_info
-        model.reader.static.weight.requires_grad_(False)
-        return found
-
-    def get_input_embeddings(self) -> nn.Module:
-        return self.reader.tuned
-
-    def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, nn.Linear | nn.LSTM | nn.Embedding):
-            module.reset_parameters()
-
-    def forward(
-        self,
-        input_ids: Tensor,  # [batch, length]
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-        **others: Any,
-    ) -> SequenceClassifierOutput:
-        read = self._words(input_ids, attention_mask)
-        if self.config.pairs:
-            second = self._second(input_ids, token_type_ids)
-            both = self.reader(torch.cat([input_ids, input_ids]), torch.cat([read & ~second, read & second]))
-            one, two = both.chunk(2)
-            features = torch.cat([one, two, (one - two).abs(), one * two], dim=-1)
-        else:
-            features = self.reader(input_ids, read)
-        logits = self.classifier(self.dropout(self.hidden(features).relu()))
-        loss = None
-        if labels is not None:
-            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
-        return SequenceClassifierOutput(loss=loss, logits=logits)
-
-    def _words(self, ids: Tensor, mask: Tensor | None) -> Tensor:
-        """[batch, length] bool: neither padding nor a special token."""
-        words = ~torch.isin(ids, ids.new_tensor(self.config.unread_ids))
-        return words if mask is None else words & mask.bool()
-
-    def _second(self, ids: Tensor, segments: Tensor | None) -> Tensor:
-        """[batch, length] bool: belongs to the second text of a pair, or stands after the first separator."""
-        if self.config.segments and segments is not None:
-            return segments == 1
-        return (ids == self.config.separator_id).cumsum(1) > 0
+def _how_texts_end(tokenizer: Any, pairs: bool) -> dict[str, Any]:
+    """What is not part of a text, and what tells two texts apart. Mask and unknown tokens are words like others."""
+    outside = {name: getattr(tokenizer, name, None) for name in _OUTSIDE}
+    spoken = {tokenizer.mask_token_id, tokenizer.unk_token_id}
+    separator = outside["sep_token_id"] if outside["sep_token_id"] is not None else outside["eos_token_id"]
+    segments = 1 in tokenizer("a", "b").get("token_type_ids", [])
+    if pairs and not segments and separator is None:
+        raise ModelError(
+            "the tokenizer neither marks the texts of a pair by token_type_ids nor has a separator between them",
+            "set tokenizer.sep_token, or keep the teacher's architecture with --student.family same",
+        )
+    unread = {token for token in outside.values() if token is not None} - spoken
+    return {
+        "segments": segments,
+        "separator_id": -1 if separator is None else separator,
+        "unread_ids": sorted(unread),
+    }

@@ -6,12 +6,14 @@ single text, is lost, and training makes up for it. What is copied is bit-identi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from limbeck.core.errors import KnobError, ModelError
-from limbeck.students.shrink import Inheritance
+from limbeck.core.errors import ModelError
+from limbeck.students.families import family
+from limbeck.students.inherit import Inheritance
+from limbeck.students.shrink import Shrink, kept_at_full_width
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -36,9 +38,12 @@ _HEAD = {
 }
 
 
+@family("distilbert", "from BERT; no segments, no pooler")
 @torch.no_grad()
-def to_distilbert(teacher: PreTrainedModel, kept: list[int], narrow: bool) -> tuple[PreTrainedModel, Inheritance]:
-    """A DistilBertForMaskedLM whose layer i is the teacher's layer kept[i]."""
+def to_distilbert(
+    teacher: PreTrainedModel, shape: Shrink, tokenizer: Any = None, pairs: bool = False
+) -> tuple[PreTrainedModel, Inheritance]:
+    """A DistilBertForMaskedLM whose layers are those of the teacher that are kept."""
     from transformers import DistilBertConfig, DistilBertForMaskedLM
 
     if teacher.config.model_type != "bert" or not hasattr(teacher, "cls"):
@@ -46,22 +51,21 @@ def to_distilbert(teacher: PreTrainedModel, kept: list[int], narrow: bool) -> tu
             f"a DistilBERT is cut from a BERT with a masked language-model head, not from {type(teacher).__name__}",
             "set --student.family same",
         )
-    if narrow:
-        raise KnobError("a DistilBERT has the teacher's width", "shrink layers only, or set --student.family same")
-    shape = teacher.config
+    kept = kept_at_full_width(shape, teacher, "a DistilBERT", "layers")
+    source = teacher.config
     config = DistilBertConfig(
-        vocab_size=shape.vocab_size,
-        max_position_embeddings=shape.max_position_embeddings,
+        vocab_size=source.vocab_size,
+        max_position_embeddings=source.max_position_embeddings,
         n_layers=len(kept),
-        n_heads=shape.num_attention_heads,
-        dim=shape.hidden_size,
-        hidden_dim=shape.intermediate_size,
-        dropout=shape.hidden_dropout_prob,
-        attention_dropout=shape.attention_probs_dropout_prob,
-        activation=shape.hidden_act,
-        initializer_range=shape.initializer_range,
-        pad_token_id=shape.pad_token_id,
-        tie_word_embeddings=shape.tie_word_embeddings,
+        n_heads=source.num_attention_heads,
+        dim=source.hidden_size,
+        hidden_dim=source.intermediate_size,
+        dropout=source.hidden_dropout_prob,
+        attention_dropout=source.attention_probs_dropout_prob,
+        activation=source.hidden_act,
+        initializer_range=source.initializer_range,
+        pad_token_id=source.pad_token_id,
+        tie_word_embeddings=source.tie_word_embeddings,
     )
     with torch.device(teacher.device):
         student = DistilBertForMaskedLM._from_config(config, dtype=teacher.dtype).eval()

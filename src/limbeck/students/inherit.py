@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
 
-from limbeck.students.axes import Axis, layer_prefixes, learn_axes
-from limbeck.students.places import head_places, hidden_places, spread, strided, within_head
-from limbeck.students.shrink import Inheritance
+from limbeck.students.axes import Axis, empty_model, layer_prefixes, learn_axes
+from limbeck.students.coordinates import head_coordinates, hidden_coordinates, spread, strided, within_head
 from limbeck.students.sizes import Sizes, sizes_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,40 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Axes = Mapping[str, Mapping[int, Axis]]  # parameter → axis number → what it is
-Places = Mapping[str, Sequence[int]]  # size → the teacher's coordinates the student keeps
+Coordinates = Mapping[str, Sequence[int]]  # size → the teacher's coordinates the student keeps
+
+
+@dataclass
+class Inheritance:
+    """Where the student's weights came from. Counts are of named tensors."""
+
+    layers: list[int]  # the teacher layer of each student layer; of an encoder-decoder, of its encoder
+    decoder_layers: list[int] = field(default_factory=list)
+    whole: int = 0  # copied bit for bit
+    sliced: int = 0  # cut to the kept coordinates
+    fresh: list[str] = field(default_factory=list)  # newly initialised
+    dropped: list[str] = field(default_factory=list)  # of kept parts of the teacher, without a place in the student
+
+    def sentence(self) -> str:
+        """For people: which of the teacher's layers the student starts from, and what is new in it."""
+        parts = [f"{self.whole} tensors copied whole"]
+        parts += [f"{self.sliced} cut narrower"] if self.sliced else []
+        parts += [f"{len(self.fresh)} new ({_few(self.fresh)})"] if self.fresh else []
+        parts += [f"{len(self.dropped)} of the teacher's left out ({_few(self.dropped)})"] if self.dropped else []
+        origin = f"starts from teacher layers {_listed(self.layers)}" if self.layers else "has layers of its own"
+        if self.decoder_layers:
+            encoder, decoder = _listed(self.layers), _listed(self.decoder_layers)
+            origin = f"starts from the teacher's encoder layers {encoder} and decoder layers {decoder}"
+        return f"The student {origin}: {', '.join(parts)}."
+
+
+def reinit(student: PreTrainedModel, fresh: list[str]) -> PreTrainedModel:
+    """A copy of an untrained student whose `fresh` tensors are drawn anew from torch's current seed."""
+    other = deepcopy(student)
+    if fresh:
+        drawn = empty_model(student, student.config, student.device).state_dict()
+        other.load_state_dict({name: drawn[name] for name in fresh}, strict=False)
+    return other
 
 
 @torch.no_grad()
@@ -27,34 +60,34 @@ def inherit(
     student: PreTrainedModel,
     teacher: PreTrainedModel,
     kept: list[int],
-    writing: Sequence[int] = (),
+    decoder: Sequence[int] = (),
     computed: Collection[str] = (),
 ) -> Inheritance:
     """Fills the student with the teacher's weights; student layer i comes from teacher layer kept[i].
 
-    Of a decoder, layer i comes from layer writing[i]. `computed` parameters are no weights and stay as they are."""
+    Decoder layer i comes from decoder[i]. `computed` parameters are no weights and stay as they are."""
     before, after = sizes_of(teacher.config), sizes_of(student.config)
     weights = teacher.state_dict()
     as_deep = replace(after, layers=before.layers, decoder_layers=before.decoder_layers)
     axes: Axes = {} if as_deep == before else learn_axes(teacher)
-    places = {
-        "hidden": hidden_places(before, after),
+    coordinates = {
+        "hidden": hidden_coordinates(before, after),
         "heads": spread(before.heads, after.heads),
-        "all_heads": head_places(before, after),
+        "all_heads": head_coordinates(before, after),
         "head_size": within_head(before.head_size, min(before.head_size, after.head_size)),
         "feed_forward": strided(before.feed_forward, after.feed_forward),
     }
     neurons = strongest_neurons(weights, axes, after.feed_forward)
-    origins, left_behind = _origins(student, teacher, kept, writing)
-    result = Inheritance(layers=kept, writing=list(writing), dropped=left_behind)
+    origins, left_behind = _origins(student, teacher, kept, decoder)
+    result = Inheritance(layers=kept, decoder_layers=list(decoder), dropped=left_behind)
     for name, parameter in student.state_dict().items():
         if name in computed:
             continue
         if (origin := origins.get(name)) is None:
             result.fresh.append(name)
             continue
-        of_block = {"feed_forward": neurons.get(block_of(origin), places["feed_forward"])}
-        found = cut(weights[origin], axes.get(origin, {}), places | of_block, before, after)
+        of_block = {"feed_forward": neurons.get(block_of(origin), coordinates["feed_forward"])}
+        found = cut(weights[origin], axes.get(origin, {}), coordinates | of_block, before, after)
         if found.shape != parameter.shape:
             result.fresh.append(name)
             continue
@@ -67,11 +100,11 @@ def inherit(
 
 
 def _origins(
-    student: PreTrainedModel, teacher: PreTrainedModel, kept: Sequence[int], writing: Sequence[int]
+    student: PreTrainedModel, teacher: PreTrainedModel, kept: Sequence[int], decoder: Sequence[int]
 ) -> tuple[dict[str, str], list[str]]:
     """Student parameter → teacher parameter; and the teacher's parameters that kept parts have no place for."""
     of_stack = dict.fromkeys(layer_prefixes(teacher), kept)
-    of_stack |= dict.fromkeys(layer_prefixes(teacher, "decoder_layers") if writing else (), writing)
+    of_stack |= dict.fromkeys(layer_prefixes(teacher, "decoder_layers") if decoder else (), decoder)
     layer = re.compile(rf"({'|'.join(map(re.escape, of_stack))})(\d+)\.") if of_stack else re.compile(r"(?!)")
     names = teacher.state_dict().keys()
 
@@ -112,28 +145,36 @@ def strongest_neurons(weights: Mapping[str, Tensor], axes: Axes, keep: int) -> d
 def block_of(name: str) -> str:
     """A parameter's name up to its last number: the layer it belongs to."""
     parts = name.split(".")
-    numbers = [place for place, part in enumerate(parts) if part.isdigit()]
+    numbers = [index for index, part in enumerate(parts) if part.isdigit()]
     return ".".join(parts[: numbers[-1] + 1]) if numbers else ""
 
 
-def cut(tensor: Tensor, axes: Mapping[int, Axis], places: Places, teacher: Sizes, student: Sizes) -> Tensor:
-    """The teacher's `tensor` with only the coordinates at `places`."""
+def cut(tensor: Tensor, axes: Mapping[int, Axis], coordinates: Coordinates, teacher: Sizes, student: Sizes) -> Tensor:
+    """The teacher's `tensor` with only these coordinates."""
     for number, axis in axes.items():
-        rows = _rows(axis, places[axis.size], teacher, student)
+        rows = _rows(axis, coordinates[axis.size], teacher, student)
         if rows != list(range(tensor.shape[number])):
             tensor = tensor.index_select(number, torch.tensor(rows, device=tensor.device))
     return tensor
 
 
-def _rows(axis: Axis, places: Sequence[int], teacher: Sizes, student: Sizes) -> list[int]:
-    """Where `places` lie on an axis that holds its size several times over."""
+def _rows(axis: Axis, coordinates: Sequence[int], teacher: Sizes, student: Sizes) -> list[int]:
+    """Where the coordinates lie on an axis that holds its size several times over."""
     if not axis.head_major:
         size = getattr(teacher, axis.size)
-        return [block * size + place for block in range(axis.blocks) for place in places]
+        return [block * size + one for block in range(axis.blocks) for one in coordinates]
     d, wide = teacher.head_size, teacher.head_size * axis.blocks  # one head holds its q, k and v side by side
     return [
-        (place // d) * wide + block * d + place % d
+        (one // d) * wide + block * d + one % d
         for head in range(student.heads)
         for block in range(axis.blocks)
-        for place in places[head * student.head_size : (head + 1) * student.head_size]
+        for one in coordinates[head * student.head_size : (head + 1) * student.head_size]
     ]
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))

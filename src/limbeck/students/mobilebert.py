@@ -13,14 +13,16 @@ neighbours make one input.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from limbeck.core.errors import KnobError
-from limbeck.students.albert import kind_of
+from limbeck.students.albert import bert_head
 from limbeck.students.factor import centred, directions, second_moment
-from limbeck.students.shrink import Inheritance, Shrink, kept_layers
+from limbeck.students.families import family
+from limbeck.students.inherit import Inheritance
+from limbeck.students.shrink import Shrink, kept_layers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,13 +65,16 @@ def ib_teacher(
     )
 
 
+@family("mobilebert", "from BERT; bottlenecks", knobs=("embedding", "bottleneck", "feed_forwards"), small=True)
 @torch.no_grad()
-def to_mobilebert(teacher: PreTrainedModel, asked: Shrink) -> tuple[PreTrainedModel, Inheritance]:
-    """A MobileBert… of the teacher's kind, as deep as asked and as wide between its layers as the teacher."""
+def to_mobilebert(
+    teacher: PreTrainedModel, shape: Shrink, tokenizer: Any = None, pairs: bool = False
+) -> tuple[PreTrainedModel, Inheritance]:
+    """A MobileBert… of the teacher's kind, as deep as `shape` says and as wide between its layers as the teacher."""
     import transformers
 
-    kind = kind_of(teacher, ("bert", "mobilebert"), "a MobileBERT", "set --student.family same")
-    config = _config(teacher.config, asked)
+    kind = bert_head(teacher, ("bert", "mobilebert"), "a MobileBERT", "set --student.family same")
+    config = _config(teacher.config, shape)
     with torch.device(teacher.device):
         student = getattr(transformers, f"MobileBert{kind}")._from_config(config, dtype=teacher.dtype).eval()
     prefix = f"{teacher.base_model_prefix}."
@@ -90,13 +95,13 @@ def to_mobilebert(teacher: PreTrainedModel, asked: Shrink) -> tuple[PreTrainedMo
     )
 
 
-def _config(shape: PretrainedConfig, asked: Shrink) -> PretrainedConfig:
+def _config(teacher: PretrainedConfig, shape: Shrink) -> PretrainedConfig:
     from transformers import MobileBertConfig
 
-    hidden, heads = shape.hidden_size, asked.heads or shape.num_attention_heads
-    bottleneck = asked.bottleneck or max(hidden // 4 // heads, 1) * heads
-    embedding = asked.embedding or getattr(shape, "embedding_size", hidden // 4)
-    if asked.hidden or asked.head_size:
+    hidden, heads = teacher.hidden_size, shape.heads or teacher.num_attention_heads
+    bottleneck = shape.bottleneck or max(hidden // 4 // heads, 1) * heads
+    embedding = shape.embedding or getattr(teacher, "embedding_size", hidden // 4)
+    if shape.hidden or shape.head_size:
         raise KnobError(
             f"a MobileBERT is as wide as its teacher, {hidden}, between its layers",
             "leave hidden and head_size at 0; bottleneck is the width inside a layer",
@@ -108,13 +113,13 @@ def _config(shape: PretrainedConfig, asked: Shrink) -> PretrainedConfig:
             f"ask for a multiple of {heads} and for embeddings, both of at most {hidden}",
         )
     return MobileBertConfig(
-        **{name: getattr(shape, name) for name in _SAME},
-        num_hidden_layers=len(kept_layers(asked.keep, shape.num_hidden_layers, asked.layers)),
+        **{name: getattr(teacher, name) for name in _SAME},
+        num_hidden_layers=len(kept_layers(shape.keep, teacher.num_hidden_layers, shape.layers)),
         num_attention_heads=heads,
         embedding_size=embedding,
         intra_bottleneck_size=bottleneck,
-        intermediate_size=asked.feed_forward or 4 * bottleneck,
-        num_feedforward_networks=asked.feed_forwards,
+        intermediate_size=shape.feed_forward or 4 * bottleneck,
+        num_feedforward_networks=shape.feed_forwards,
     )
 
 

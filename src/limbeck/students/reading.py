@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import ModelError
 from limbeck.students.families import register_if_ours
-from limbeck.students.sizes import fitting
+from limbeck.students.sizes import clip_max_length
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-
-NO_CLASSIFIER = "this architecture has no text classifier"
 
 
 @contextmanager
@@ -37,13 +35,13 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def explained_opening(where: str | Path, unknown: str = NO_CLASSIFIER) -> Iterator[None]:
-    """transformers' own refusals, in a sentence; `unknown` is said of an architecture that lacks the head."""
+def explained_opening(source: str | Path, unknown: str = "") -> Iterator[None]:
+    """transformers' own refusals, in a sentence; `unknown` is the remedy for an architecture that lacks the head."""
     try:
         yield
     except (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"{where} cannot be opened: {first}", _remedy(str(error), unknown)) from None
+        raise ModelError(f"{source} cannot be opened: {first}", _remedy(str(error), unknown)) from None
 
 
 def _remedy(message: str, unknown: str = "") -> str:
@@ -53,13 +51,8 @@ def _remedy(message: str, unknown: str = "") -> str:
         return "its tokenizer needs SentencePiece: pip install 'limbeck[sentencepiece]'"
     if "does not recognize this architecture" in message:
         return "this transformers does not know the architecture; upgrade it, or use another model"
-    if "Unrecognized configuration class" in message:
-        if "write" in unknown:
-            return f"{unknown}; use a model such as Marian, T5, BART, mBART or M2M100"
-        causal = "causal" in unknown
-        example = "a model such as GPT-2, Llama or Qwen" if causal else "an encoder such as BERT, RoBERTa or ModernBERT"
-        other = ", or say with --task what it is for (translate, generate, …)" if unknown == NO_CLASSIFIER else ""
-        return f"{unknown}; use {example}{other}"
+    if "Unrecognized configuration class" in message and unknown:
+        return unknown
     return "check that it is a model of text saved with save_pretrained, or copy it again"
 
 
@@ -73,7 +66,7 @@ def read_config(folder: Path, trust_remote_code: bool) -> PretrainedConfig:
 def read_tokenizer(
     folder: Path, trust_remote_code: bool, model: PreTrainedModel | None = None
 ) -> PreTrainedTokenizerBase:
-    """With its model, it gives no more tokens than that reads."""
+    """With its model, it gives no more tokens than the model reads."""
     from transformers import AutoTokenizer
 
     try:
@@ -81,13 +74,13 @@ def read_tokenizer(
     except Exception as error:  # the Rust tokenizer raises bare Exception on a damaged file
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(f"the tokenizer in {folder} cannot be opened: {first}", _remedy(str(error))) from None
-    return fitting(tokenizer, model) if model is not None else tokenizer
+    return clip_max_length(tokenizer, model) if model is not None else tokenizer
 
 
 def read_model(
-    folder: Path, config: PretrainedConfig, trust_remote_code: bool, auto: str = "AutoModelForSequenceClassification"
+    folder: Path, config: PretrainedConfig, trust_remote_code: bool, auto: str
 ) -> tuple[PreTrainedModel, set[str], set[str]]:
-    """The model, and the parameters that the checkpoint lacks, and those it has in another shape."""
+    """A model of the Auto class; the parameters that the checkpoint lacks; those it has in another shape."""
     import torch
     import transformers
 
@@ -103,9 +96,9 @@ def read_model(
     return model.eval(), set(info["missing_keys"]), {entry[0] for entry in info["mismatched_keys"]}
 
 
-def incomplete(where: str | Path, lost: list[str]) -> ModelError:
+def incomplete(source: str | Path, lost: list[str]) -> ModelError:
     return ModelError(
-        f"{where} lacks {len(lost)} weights of the size its config says, such as {lost[0]}",
+        f"{source} lacks {len(lost)} weights of the size its config says, such as {lost[0]}",
         "config and weights are of different models: copy or download both again",
     )
 

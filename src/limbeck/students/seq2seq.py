@@ -1,94 +1,118 @@
-"""A smaller translator cut from a larger one: fewer layers that read, fewer that write, a narrower width.
-
-The rules are those of `shrink`. What is peculiar to models with two stacks:
-
-- A table of sinusoids depends on the width in every number, so it is computed for the student's, never cut.
-- An output projection that is not the table of embeddings in the teacher is not in the student either.
-- Layers are not skipped at random in training, as M2M100 does: a student of one layer has none to spare.
-- How the teacher writes (its beams, the tokens it never says) is the student's way too.
-"""
+"""Encoder-decoder models: the token they start from, a pad that stays zero, and a randomly initialised one."""
 
 from __future__ import annotations
 
-import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from limbeck.core.errors import KnobError
-from limbeck.students.axes import laid_out
-from limbeck.students.inherit import inherit
-from limbeck.students.open_translator import hold_pad
-from limbeck.students.shrink import Inheritance, Shrink
-from limbeck.students.sizes import Sizes, resized, sizes_of
+from limbeck.core.errors import KnobError, ModelError
+from limbeck.students.seq2seq_config import Seq2SeqConfig
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
-
-_SKIPPING = ("encoder_layerdrop", "decoder_layerdrop")
-_TWINS = {"heads": "decoder_attention_heads", "feed_forward": "decoder_ffn_dim"}  # the writing stack's own setting
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-def shrink_translator(teacher: PreTrainedModel, asked: Shrink) -> tuple[PreTrainedModel, Inheritance]:
-    """An untrained student, in eval mode, with the teacher's weights wherever shapes allow."""
-    _check_same_family(asked)
-    before = sizes_of(teacher.config)
-    after, (reading, writing) = asked.sizes(before), asked.kept(before)
-    _check_stacks_agree(teacher.config, before, after)
-    _check_depths(teacher.config, after)
-    config = resized(teacher.config, after, reading)
-    for name in _SKIPPING:
-        if hasattr(config, name):
-            setattr(config, name, 0.0)
-    student = laid_out(teacher, config, teacher.device)
-    computed = [name for name, table in student.named_parameters() if not table.requires_grad]
-    _untie_as(student, teacher)
-    result = inherit(student, teacher, reading, writing, computed)
-    student.generation_config = copy.deepcopy(teacher.generation_config)
-    hold_pad(student)
-    return student, result
+def decoder_start(model: PreTrainedModel) -> int:
+    """The token that the decoder reads before it writes the first."""
+    for settings in (model.config, model.generation_config):
+        if (start := getattr(settings, "decoder_start_token_id", None)) is not None:
+            return int(start)
+    raise ModelError(
+        f"the config of this {model.config.model_type} model does not say which token a translation starts from",
+        "set decoder_start_token_id in its config.json (T5: its pad; mBART: the code of the target language)",
+    )
 
 
-def _untie_as(student: PreTrainedModel, teacher: PreTrainedModel) -> None:
-    """T5 of version 1.1 has a projection of its own, though its config does not say so."""
-    from torch import nn
+def new_seq2seq(settings: Seq2SeqConfig, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """A Marian with random weights from torch's current seed, in eval mode; encoder, decoder and
+    output projection share one table of embeddings.
 
-    def is_tied(model: PreTrainedModel) -> bool:
-        head = model.get_output_embeddings()
-        return head is not None and head.weight is model.get_input_embeddings().weight
+    The table that reads a token also scores it, so through the residual stream a token speaks for itself as the next
+    one, with a logit of up to hidden × init_std. At 5 it is lost among thousands of others, so that an untrained
+    model's loss is near the logarithm of the vocabulary; at 256 this is Marian's 0.02, which is too faint to learn
+    from in a narrow model and 3 nats too loud in one of 1024."""
+    from transformers import MarianConfig, MarianMTModel
 
-    if is_tied(student) and not is_tied(teacher):
-        head = student.get_output_embeddings()
-        head.weight = nn.Parameter(head.weight.detach().clone())
+    _check_heads(settings)
+    feed_forward = settings.feed_forward or 4 * settings.hidden
+    pad, eos = _special(tokenizer)
+    config = MarianConfig(
+        vocab_size=max(tokenizer.get_vocab().values()) + 1,
+        d_model=settings.hidden,
+        encoder_layers=settings.encoder_layers,
+        decoder_layers=settings.decoder_layers,
+        encoder_attention_heads=settings.heads,
+        decoder_attention_heads=settings.heads,
+        encoder_ffn_dim=feed_forward,
+        decoder_ffn_dim=feed_forward,
+        activation_function="relu",
+        dropout=settings.dropout,
+        max_position_embeddings=settings.positions,
+        scale_embedding=True,
+        init_std=5 / settings.hidden,
+        pad_token_id=pad,
+        eos_token_id=eos,
+        decoder_start_token_id=pad,
+        forced_eos_token_id=None,
+    )
+    model = MarianMTModel(config).eval()
+    model.generation_config = _greedy(config)
+    hold_pad(model)
+    return model
 
 
-def _check_same_family(asked: Shrink) -> None:
-    if asked.family not in ("auto", "same"):
-        raise KnobError(
-            f"a translator cannot become a student of family '{asked.family}'",
-            "leave --student.family at same, and shrink its layers and widths",
+def hold_pad(model: PreTrainedModel) -> None:
+    """A pad whose embedding is zero keeps it in training, also in copies of the model made by deepcopy.
+
+    Where the table of embeddings is the output projection too, the loss would move the row. Marian starts to write from
+    it, and CTranslate2 takes it to be zero."""
+    table = model.get_input_embeddings()
+    if table.padding_idx is None or table.weight.is_meta:
+        return
+    if not table.weight[table.padding_idx].any():
+        model.register_forward_pre_hook(_hold)
+
+
+def _hold(model: Any, _: Any) -> None:
+    """A module's hooks are copied with it, its tensors' are not: so the one sets the other."""
+    import torch
+
+    table = model.get_input_embeddings()
+    weight = table.weight
+    if weight.requires_grad and not getattr(weight, "holds_pad", False):
+        pad = torch.tensor([table.padding_idx], device=weight.device)
+        weight.register_hook(lambda gradient: gradient.index_fill(0, pad, 0.0))
+        weight.holds_pad = True
+
+
+def _greedy(config: Any) -> Any:
+    """Greedy, up to the last position, never a pad."""
+    from transformers import GenerationConfig
+
+    return GenerationConfig(
+        decoder_start_token_id=config.decoder_start_token_id,
+        pad_token_id=config.pad_token_id,
+        eos_token_id=config.eos_token_id,
+        bad_words_ids=[[config.pad_token_id]],
+        num_beams=1,
+        max_length=config.max_position_embeddings,
+    )
+
+
+def _special(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
+    pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
+    if pad is None or eos is None:
+        raise ModelError(
+            "the tokenizer has no padding token, or no end-of-sequence token",
+            "make it with `limbeck train --task translate`, or name its pad_token and eos_token",
         )
-    for name in ("groups", "embedding"):
-        if getattr(asked, name):
-            raise KnobError(f"knob '{name}' says nothing of translators", "leave it at 0; shrink layers and widths")
+    return pad, eos
 
 
-def _check_stacks_agree(config: PretrainedConfig, before: Sizes, after: Sizes) -> None:
-    """One knob speaks of both stacks, so it needs one size to start from."""
-    for size, name in _TWINS.items():
-        twin = getattr(config, name, None)
-        narrows = (after.hidden, after.heads, after.feed_forward) != (before.hidden, before.heads, before.feed_forward)
-        if narrows and twin not in (None, getattr(before, size)):
-            raise KnobError(
-                f"the teacher's layers that read have {size} {getattr(before, size)}, those that write {twin}, "
-                "so no width fits both",
-                "take only layers away (layers, decoder_layers), and leave the widths at 0",
-            )
-
-
-def _check_depths(config: PretrainedConfig, after: Sizes) -> None:
-    """transformers counts what T5 remembers while it writes by the layers that read."""
-    if hasattr(config, "num_decoder_layers") and after.decoder_layers > after.layers:
+def _check_heads(settings: Seq2SeqConfig) -> None:
+    if settings.hidden % settings.heads:
+        fits = [heads for heads in range(1, settings.hidden + 1) if settings.hidden % heads == 0]
+        near = sorted(sorted(fits, key=lambda heads: abs(heads - settings.heads))[:3])
         raise KnobError(
-            f"transformers cannot run a {config.model_type} with more layers that write ({after.decoder_layers}) "
-            f"than read ({after.layers})",
-            f"set decoder_layers to at most {after.layers}",
+            f"a hidden size of {settings.hidden} does not divide into {settings.heads} heads",
+            f"set heads to one of {', '.join(map(str, near))}, or change hidden",
         )

@@ -18,14 +18,13 @@ from torch import Tensor, nn
 
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.students.factor import directions
-from limbeck.students.families import PREFIX
-from limbeck.students.inherit import inherit
-from limbeck.students.shrink import Inheritance
+from limbeck.students.inherit import Inheritance, inherit
 from limbeck.students.sizes import Sizes, resized
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
+PREFIX = "limbeck-shared-"  # of model types
 TASKS = {
     "": "MODEL",
     "ForSequenceClassification": "MODEL_FOR_SEQUENCE_CLASSIFICATION",
@@ -94,7 +93,7 @@ def _config(teacher: PreTrainedModel, config: PretrainedConfig, groups: int, emb
         )
     if embedding and teacher.get_output_embeddings() is not None:
         raise KnobError(
-            "a language model says its words with the embeddings it reads them by, so they cannot be factorised alone",
+            "a language model's output projection is its table of word embeddings, which cannot be factorised alone",
             "leave embedding at 0, or set --student.family albert",
         )
     fields = {name: value for name, value in config.to_dict().items() if name != "model_type"}

@@ -2,8 +2,7 @@
 
 transformers maps most family names to `num_hidden_layers`, `hidden_size` and `num_attention_heads` by itself
 (DistilBERT's `n_layers`, `dim`, `n_heads`). The feed-forward width has no common name, so it is looked up here, and so
-are the settings that silently repeat one of the sizes. Of a model that reads with one stack of layers and writes with
-another, `layers` are those that read.
+are the settings that silently repeat one of the sizes. Of an encoder-decoder, `layers` are the encoder's.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Sizes:
     hidden: int
     heads: int
     feed_forward: int
-    decoder_layers: int = 0  # those that write, in a model that has them
+    decoder_layers: int = 0  # of an encoder-decoder
     free_head_size: int = 0  # of T5; 0: hidden / heads
 
     @property
@@ -99,14 +98,15 @@ def resized(config: PretrainedConfig, sizes: Sizes, kept: Sequence[int]) -> Pret
 
 
 def shape_of(model: PreTrainedModel) -> Shape:
-    sizes = sizes_of(model.config)
+    """What its config says of any model, be it no transformer: 0 where it says nothing."""
+    config = model.config
+    main = {size: _number(config, name) for size, name in _MAIN_NAMES.items()}
+    feed_forward = _feed_forward_name(config)
     return Shape(
-        architecture=model.config.model_type,
-        layers=sizes.layers,
-        hidden=sizes.hidden,
-        heads=sizes.heads,
-        feed_forward=sizes.feed_forward,
-        decoder_layers=sizes.decoder_layers,
+        architecture=config.model_type or type(model).__name__,
+        **main,
+        feed_forward=(getattr(config, feed_forward) or 4 * main["hidden"]) if feed_forward else 0,
+        decoder_layers=_number(config, _decoder_name(config)) if config.is_encoder_decoder else 0,
     )
 
 
@@ -119,7 +119,7 @@ def positions_of(model: PreTrainedModel) -> int:
     return most
 
 
-def fitting(tokenizer: Any, model: PreTrainedModel) -> Any:
+def clip_max_length(tokenizer: Any, model: PreTrainedModel) -> Any:
     """The tokenizer, or a copy of it that gives no more tokens than the model reads; many a file names no limit."""
     most = positions_of(model)
     if not most or tokenizer.model_max_length <= most:
@@ -129,10 +129,15 @@ def fitting(tokenizer: Any, model: PreTrainedModel) -> Any:
     return fit
 
 
+def _number(config: PretrainedConfig, name: str) -> int:
+    found = getattr(config, name, None)
+    return found if isinstance(found, int) else 0
+
+
 def _feed_forward_name(config: PretrainedConfig) -> str:
-    said = [name for name in _FEED_FORWARD_NAMES if isinstance(getattr(config, name, None), int)]
+    names = [name for name in _FEED_FORWARD_NAMES if isinstance(getattr(config, name, None), int)]
     # GPT-2 leaves n_inner at None and means four times the hidden size.
-    return next(iter(said), "n_inner" if hasattr(config, "n_inner") else "")
+    return next(iter(names), "n_inner" if hasattr(config, "n_inner") else "")
 
 
 def _of_decoder(config: PretrainedConfig) -> dict[str, int]:
@@ -141,8 +146,8 @@ def _of_decoder(config: PretrainedConfig) -> dict[str, int]:
         return {}
     if not (name := _decoder_name(config)):
         raise ModelError(
-            f"the config of a {config.model_type} model does not say how many layers write",
-            "use a translator of the Marian, BART, mBART, M2M100 or T5 kind",
+            f"the config of a {config.model_type} model does not say its number of decoder layers",
+            "use an encoder-decoder of the Marian, BART, mBART, M2M100 or T5 kind",
         )
     return {"decoder_layers": getattr(config, name), "free_head_size": getattr(config, "d_kv", 0)}
 

@@ -1,4 +1,4 @@
-"""Two models' words side by side. Rows of a projection beyond the tokenizer's last token are padding."""
+"""The vocabularies of two models side by side. Rows of a projection beyond the tokenizer's last token are padding."""
 
 from __future__ import annotations
 
@@ -6,49 +6,50 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import MismatchError
-from limbeck.students.fingerprint import tokenizers_equal
+from limbeck.core.fingerprint import tokenizers_equal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _REMEDY = (
     "take a student of the teacher's family, or shrink the teacher itself; "
-    "answers about words cannot be carried over to another cut of the text"
+    "predictions of tokens cannot be carried over to another tokenizer"
 )
 
 
 @dataclass(frozen=True)
-class Shared:
-    """The words both models know, which are the first of each."""
+class CommonVocab:
+    """The tokens both models have, which are the first of each."""
 
     size: int
     tokenizer: Any  # gives no others
-    note: str = ""  # said to people when the two differ
+    note: str = ""  # for people, where the two differ
 
 
-def own_words(model: PreTrainedModel, tokenizer: Any, whose: str = "model") -> int:
-    """The words a model can say: its tokenizer's, without the rows that pad them to a round number."""
-    words = max(tokenizer.get_vocab().values()) + 1
-    if rows_of(model) < words:
+def vocab_size_of(model: PreTrainedModel, tokenizer: Any, whose: str = "model") -> int:
+    """The tokens of a model's tokenizer, without the rows that pad its projection to a round number."""
+    tokens = max(tokenizer.get_vocab().values()) + 1
+    if rows_of(model) < tokens:
         raise MismatchError(
-            f"the tokenizer has {words:,} tokens, but the {whose} knows only {rows_of(model):,}",
+            f"the tokenizer has {tokens:,} tokens, but the {whose} has embeddings for only {rows_of(model):,}",
             "resize its embeddings to the tokenizer, or use the tokenizer it was trained with",
         )
-    return words
+    return tokens
 
 
-def shared_words(
+def common_vocab(
     teacher: PreTrainedModel, student: PreTrainedModel, teacher_tokenizer: Any, student_tokenizer: Any
-) -> Shared:
-    """How many words to compare, token by token; tokenizers that cut text differently are refused."""
+) -> CommonVocab:
+    """The vocabulary to compare on, token by token; tokenizers that split text differently are refused."""
     _alike(teacher_tokenizer, student_tokenizer)
-    t, s = own_words(teacher, teacher_tokenizer, "teacher"), own_words(student, student_tokenizer, "student")
+    t, s = vocab_size_of(teacher, teacher_tokenizer, "teacher"), vocab_size_of(student, student_tokenizer, "student")
     size, tokenizer = min(t, s), teacher_tokenizer if t < s else student_tokenizer
     t, s = rows_of(teacher), rows_of(student)
     if t == s:
-        return Shared(size, tokenizer)
-    said = f"the teacher has {t:,} words and the student {s:,}"
-    return Shared(size, tokenizer, f"{said}: both are compared on the {size:,} tokens they share; the rest is padding")
+        return CommonVocab(size, tokenizer)
+    sizes = f"the teacher has {t:,} output rows and the student {s:,}"
+    note = f"{sizes}: both are compared on the {size:,} tokens they share; the rest is padding"
+    return CommonVocab(size, tokenizer, note)
 
 
 def rows_of(model: PreTrainedModel) -> int:
@@ -61,7 +62,9 @@ def _alike(teacher: Any, student: Any) -> None:
     a, b = (tokenizer.get_vocab() for tokenizer in (teacher, student))
     if a == b:
         if not tokenizers_equal(teacher, student):
-            raise MismatchError("teacher and student cut text into different tokens", _REMEDY)
+            raise MismatchError(
+                "student and teacher use different tokenizers, so token positions do not line up", _REMEDY
+            )
         return
     small, large = sorted((a, b), key=len)
     moved = [token for token, number in small.items() if large.get(token) != number]

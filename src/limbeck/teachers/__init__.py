@@ -1,1 +1,1 @@
-"""Who is asked: a live network, or what it said before."""
+"""Who answers a batch: a live network, or what it said before, from memory or disk."""

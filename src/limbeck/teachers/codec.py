@@ -34,7 +34,7 @@ BITS_AT_ONCE = 2**21  # decoded at a time, so that what is at work stays in the 
 
 
 class TopArrays(NamedTuple):
-    """`core.top.Top` in numpy."""
+    """`core.topk.Top` in numpy."""
 
     ids: Ints  # [tokens, k] most probable first
     log_p: Floats  # [tokens, k]
@@ -134,7 +134,7 @@ class TopCodec:
     def _check(self, top: TopArrays) -> None:
         if top.ids.shape != (len(top.log_sum), self.k) or top.log_p.shape != top.ids.shape:
             raise MismatchError(
-                f"the store keeps the top {self.k}, but was given ids {top.ids.shape} and values {top.log_p.shape}",
+                f"the cache keeps the top {self.k}, but was given ids {top.ids.shape} and values {top.log_p.shape}",
                 "give it the k it was made for",
             )
         _check_ids(top.ids, np.ones(top.ids.shape, np.bool_), self.vocabulary)
@@ -161,7 +161,7 @@ class SampledCodec:
         counts = np.rint(weights * self.draws).astype(np.int64)
         if (counts.sum(axis=1) != self.draws).any() or np.abs(counts - weights * self.draws).max(initial=0) > 1e-2:
             raise MismatchError(
-                f"the store keeps ids of {self.draws} draws each, but was given weights that are not such counts",
+                f"the cache keeps ids of {self.draws} draws each, but was given weights that are not such counts",
                 "give it the number of draws it was made for",
             )
         used = counts > 0
@@ -185,7 +185,7 @@ def _check_ids(ids: Ints, used: NDArray[np.bool_], vocabulary: int) -> None:
     if not inside.all() or (np.diff(apart, axis=1) == 0).any():
         raise MismatchError(
             f"a token's ids are not distinct numbers from 0 to {vocabulary - 1}",
-            "the vocabulary of the store is not that of the teacher; give another folder",
+            "the vocabulary of the cache is not that of the teacher; give another folder",
         )
 
 

@@ -1,32 +1,29 @@
-"""Files of ragged arrays: each example has some rows of every part, and one part is read without the others.
+"""Shards of ragged arrays: each example has some rows of every part, and one part is read without the others.
 
-A part is named by its kind and what it is of: `logits`, `pooled.cls.4`, `hidden.3`. In one file all parts of a kind
+A part is named by its kind and what it is of: `logits`, `pooled.cls.4`, `hidden.3`. In one shard all parts of a kind
 have the same number of rows for an example.
 
-A shard is a safetensors file, written whole or not at all and never changed: `uids` [examples], `counts.KIND`
-[examples], and every part as [rows, width], example after example. Its metadata hold a checksum of all tensors. It is
-compared once, on opening; after that the file is mapped, and only the pages that hold what is asked for are read.
+A shard is a safetensors file: `uids` [examples], `counts.KIND` [examples], and every part as [rows, width], example
+after example. It is mapped: only the pages that hold what is asked for are read.
 """
 
 from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterable, Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
-from limbeck.core.files import atomic
-from limbeck.teachers.shard import DamagedError, spans
+from limbeck.teachers.shards import ShardFolder
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
-_TYPES = {"F16": np.float16, "F32": np.float32, "I32": np.int32, "I64": np.int64}
+_TYPES = {"F16": np.float16, "F32": np.float32, "I32": np.int32, "I64": np.int64, "U8": np.uint8}
 
 
 class Ragged(NamedTuple):
@@ -35,14 +32,14 @@ class Ragged(NamedTuple):
     uids: Ints  # [examples]
     counts: Mapping[str, Array]  # kind → [examples] rows of each
     parts: Mapping[str, Array]  # name → [rows, width]
-    layers: int  # of the model that showed it
+    layers: int = 0  # of the model that showed it
 
     @property
     def bytes(self) -> int:
         return sum(part.nbytes for part in self.parts.values())
 
 
-class Index(NamedTuple):
+class Where(NamedTuple):
     """Where the rows of each example lie, sorted by uid."""
 
     uids: Ints
@@ -57,8 +54,48 @@ class Index(NamedTuple):
         there[there] = self.uids[places[there]] == uids[there]
         return places, there
 
-    def at(self, places: Ints) -> Index:
-        return Index(*(column[places] for column in self))
+    def at(self, places: Ints) -> Where:
+        return Where(*(column[places] for column in self))
+
+
+class RaggedFolder(ShardFolder[Ragged]):
+    """Shards of ragged arrays as one table."""
+
+    suffix = ".safetensors"
+
+    def refresh(self) -> None:
+        super().refresh()
+        self._tables: dict[tuple[object, ...], Where] = {}
+
+    def _write(self, content: bytes) -> Path:
+        self._tables = {}
+        return super()._write(content)
+
+    def _parse(self, content: mmap.mmap) -> Ragged:
+        return from_bytes(content)
+
+    def _holding(self, part: str) -> dict[Path, Ragged]:
+        """The shards that have this part; of an example that is in several, the first one's is served."""
+        return {path: shard for path, shard in self.shards.items() if part in shard.parts}
+
+    def _where(self, part: str) -> Where:
+        """Worked out once for parts of a kind that lie in the same shards, as the layers of one request do."""
+        holding, kind = self._holding(part), kind_of(part)
+        key = (kind, *holding)
+        if key not in self._tables:
+            self._tables[key] = _where([(shard.uids, shard.counts[kind]) for shard in holding.values()])
+        return self._tables[key]
+
+    def _gather(self, part: str, where: Where) -> Array:
+        """[rows, width] of one part, example after example."""
+        sources = [shard.parts[part] for shard in self._holding(part).values()]
+        found = np.empty((where.rows.sum(), sources[0].shape[1]), sources[0].dtype)
+        before = np.cumsum(where.rows) - where.rows
+        for number in np.unique(where.shard):
+            here = where.shard == number
+            rows = where.rows[here]
+            found[_spans(before[here], rows)] = sources[number][_spans(where.start[here], rows)]
+        return found
 
 
 def kind_of(part: str) -> str:
@@ -76,77 +113,42 @@ def join(pieces: Sequence[Ragged]) -> Ragged:
     )
 
 
-def write_ragged(path: Path, given: Ragged) -> None:
-    counts = {f"counts.{kind}": count.astype(np.int32) for kind, count in given.counts.items()}
-    tensors: dict[str, Array] = {"uids": given.uids, **counts, **given.parts}
-    metadata = {"layers": str(given.layers)}
-    with atomic(path) as part:
-        save_file(tensors, part, {**metadata, "checksum": _checksum(tensors, metadata)})
+def to_bytes(ragged: Ragged) -> bytes:
+    counts = {f"counts.{kind}": count.astype(np.int32) for kind, count in ragged.counts.items()}
+    tensors: dict[str, Array] = {"uids": ragged.uids, **counts, **ragged.parts}
+    content: bytes = save(
+        {name: np.ascontiguousarray(array) for name, array in tensors.items()}, {"layers": str(ragged.layers)}
+    )
+    return content
 
 
-def open_ragged(path: Path) -> Ragged:
-    """The file, mapped. A DamagedError if it is not what was written."""
-    try:
-        tensors, metadata = _map(path)
-        checksum = metadata.pop("checksum", "")
-        if checksum != _checksum(tensors, metadata):
-            raise DamagedError(path)
-        tensors, _ = _map(path)  # anew: the pages that were compared need not stay in memory
-        return Ragged(
-            tensors.pop("uids").copy(),
-            {name.partition(".")[2]: tensors.pop(name) for name in sorted(tensors) if kind_of(name) == "counts"},
-            tensors,
-            int(metadata["layers"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(path) from error
+def from_bytes(content: mmap.mmap) -> Ragged:
+    """Arrays that read from the file when they are looked at."""
+    begin = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:begin])
+    layers = int(header.pop("__metadata__")["layers"])
+    tensors = {
+        name: np.ndarray(about["shape"], _TYPES[about["dtype"]], content, begin + about["data_offsets"][0])
+        for name, about in header.items()
+    }
+    counts = {name.partition(".")[2]: tensors.pop(name) for name in sorted(tensors) if kind_of(name) == "counts"}
+    return Ragged(tensors.pop("uids").copy(), counts, tensors, layers)
 
 
-def index_of(shards: Iterable[tuple[int, Ragged]], kind: str) -> Index:
-    """Where the rows of a kind lie in these numbered shards. Of an example that is there twice, the first one."""
-    columns: list[list[Ints]] = [[np.empty(0, np.int64)] for _ in Index._fields]
-    for number, shard in shards:
-        count = shard.counts[kind].astype(np.int64)
-        found = (shard.uids, np.full(len(count), number), np.cumsum(count) - count, count)
+def _where(shards: Sequence[tuple[Ints, Array]]) -> Where:
+    """Where the rows of a kind lie, by the uids of each shard and how many rows each of them has."""
+    columns: list[list[Ints]] = [[np.empty(0, np.int64)] for _ in Where._fields]
+    for number, (uids, counts) in enumerate(shards):
+        rows = counts.astype(np.int64)
+        found = (uids, np.full(len(rows), number), np.cumsum(rows) - rows, rows)
         for column, piece in zip(columns, found, strict=True):
             column.append(piece)
     together = [np.concatenate(column) for column in columns]
     _, first = np.unique(together[0], return_index=True)
-    return Index(*(column[first] for column in together))
+    return Where(*(column[first] for column in together))
 
 
-def gather(parts: Mapping[int, Array], where: Index) -> Array:
-    """[rows, width] of one part, example after example; `parts` gives it by the number of its shard."""
-    some = next(iter(parts.values()))
-    found = np.empty((where.rows.sum(), some.shape[1]), some.dtype)
-    before = np.cumsum(where.rows) - where.rows
-    for number in np.unique(where.shard):
-        here = where.shard == number
-        rows = where.rows[here]
-        found[spans(before[here], rows)] = parts[number][spans(where.start[here], rows)]
-    return found
-
-
-def _map(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
-    """Tensors that read from the file when they are looked at, and the metadata."""
-    with path.open("rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    begin = 8 + int.from_bytes(mapped[:8], "little")
-    header = json.loads(mapped[8:begin])
-    metadata = header.pop("__metadata__")
-    end = max(about["data_offsets"][1] for about in header.values())
-    if begin + end != len(mapped):
-        raise DamagedError(path)
-    return {
-        name: np.ndarray(about["shape"], _TYPES[about["dtype"]], mapped, begin + about["data_offsets"][0])
-        for name, about in header.items()
-    }, metadata
-
-
-def _checksum(tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
-    digest = blake2b(digest_size=16)
-    shapes = [f"{name}: {array.dtype} {array.shape}" for name, array in sorted(tensors.items())]
-    digest.update("\n".join([*shapes, *(f"{name}: {word}" for name, word in sorted(metadata.items()))]).encode())
-    for _, array in sorted(tensors.items()):
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+def _spans(starts: Ints, lengths: Ints) -> Ints:
+    """Every index of the spans, one span after the other."""
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(lengths.sum())

@@ -21,7 +21,7 @@ import numpy as np
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
-from limbeck.teachers.switch_settings import SwitchSettings
+from limbeck.teachers.settings import SwitchSettings
 
 HALVES_BELOW = 2.0  # BLEU below its own from which an adaptive teacher gives way
 
@@ -41,7 +41,7 @@ def share(settings: SwitchSettings, student: float, teacher: float) -> float:
 
 
 @dataclass(frozen=True)
-class Owners:
+class DirectionIndex:
     """Which direction an example is of. One that stands in several is of the first."""
 
     names: tuple[str, ...]  # of the directions
@@ -49,7 +49,7 @@ class Owners:
     places: np.ndarray  # [examples] among the names
 
     @classmethod
-    def of(cls, names: Sequence[str], uids: np.ndarray, places: np.ndarray) -> Owners:
+    def of(cls, names: Sequence[str], uids: np.ndarray, places: np.ndarray) -> DirectionIndex:
         found, first = np.unique(uids, return_index=True)
         return cls(tuple(names), found, places[first])
 
@@ -58,18 +58,22 @@ class Owners:
 
 
 class Switch(Teacher):
-    """Kept answers of all teachers. What dev says of a student is told to it by `heed`."""
+    """Cached answers of all teachers. `update` sets their shares by the student's dev figures."""
 
     has = Want.TOP
 
     def __init__(
-        self, kept: Teacher, owners: Owners, scores: Mapping[str, float], settings: SwitchSettings | None = None
+        self,
+        cached: Teacher,
+        directions: DirectionIndex,
+        scores: Mapping[str, float],
+        settings: SwitchSettings | None = None,
     ) -> None:
-        self.kept, self.owners, self.scores = kept, owners, dict(scores)  # scores: dev BLEU of each teacher
+        self.cached, self.directions, self.scores = cached, directions, dict(scores)  # scores: dev BLEU of each teacher
         self.settings = settings or SwitchSettings()
-        self.shares = dict.fromkeys(owners.names, 1.0)
+        self.shares = dict.fromkeys(directions.names, 1.0)
 
-    def heed(self, dev: Mapping[str, float]) -> None:
+    def update(self, dev: Mapping[str, float]) -> None:
         """Sets every share by the student's dev figures; without them all teachers are on."""
         self.shares = {name: self.share_at(name, dev.get(score_name(name), float("nan"))) for name in self.shares}
 
@@ -81,10 +85,10 @@ class Switch(Teacher):
 
         from limbeck.functional.interpolate import mix_with_labels
 
-        shown = self.kept.answer(batch)
+        trace = self.cached.answer(batch)
         if all(value == 1 for value in self.shares.values()):
-            return shown
-        by_place = torch.tensor([self.shares[name] for name in self.owners.names], device=batch.uids.device)
-        places = torch.from_numpy(self.owners.find(batch.uids.cpu().numpy())).to(batch.uids.device)
+            return trace
+        by_place = torch.tensor([self.shares[name] for name in self.directions.names], device=batch.uids.device)
+        places = torch.from_numpy(self.directions.find(batch.uids.cpu().numpy())).to(batch.uids.device)
         of_token = by_place[places].repeat_interleave(batch.in_loss.sum(1))
-        return replace(shown, top=mix_with_labels(shown.top, batch.labels[batch.in_loss], of_token))
+        return replace(trace, top=mix_with_labels(trace.top, batch.labels[batch.in_loss], of_token))

@@ -16,7 +16,8 @@ class Schedule(Settings):
     accumulate: int = knob(1, "micro-batches per optimiser step; means are over the whole step", at_least=1)
     learning_rate: float = knob(
         0.0,
-        "peak of the learning rate; 0 takes 5e-5 (language models: 2e-4) at width 768, more for narrower ones",
+        "peak of the learning rate; 0 takes 5e-5 (language models: 2e-4) at width 768, more for narrower ones, "
+        "and 1e-3 for a model without a width",
         at_least=0,
         source="BERT, 2e-5 to 5e-5 for texts at 768, 1e-4 for words; DistilBERT code, 5e-4 for words",
         short="--learning-rate",
@@ -31,10 +32,12 @@ class Schedule(Settings):
     precision: Literal["fp32", "bf16", "fp16"] = knob(
         "fp32", "arithmetic of the forward pass; bf16 and fp16 pay on a GPU only"
     )
-    report_to: str = knob("none", "loggers of transformers.Trainer, comma-separated: tensorboard, wandb, mlflow, …")
-    threads: int = knob(0, "CPU threads; 0 leaves the choice to torch", at_least=0)
+    report_to: str = knob(
+        "none", "loggers of transformers.Trainer, comma-separated: tensorboard, wandb, mlflow, …", free=True
+    )
+    threads: int = knob(0, "CPU threads; 0 leaves the choice to torch", at_least=0, free=True)
 
     def at_width(self, hidden: int, task: TaskInfo) -> Self:
-        """With the learning rate settled for a model of this width."""
+        """With the learning rate settled for a model of this width; 0 for one that has none."""
         peak = 2e-4 if task.over_vocabulary else 5e-5
-        return self if self.learning_rate else self.but(learning_rate=peak * 768 / hidden)
+        return self if self.learning_rate else self.but(learning_rate=peak * 768 / hidden if hidden else 1e-3)

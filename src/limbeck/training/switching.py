@@ -22,12 +22,12 @@ class Switching(TrainerCallback):
 
     def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
         measured = [entry for entry in state.log_history if any(name.startswith("eval_") for name in entry)]
-        self.switch.heed(_dev(measured[-1] if measured else {}))
+        self.switch.update(_dev(measured[-1] if measured else {}))
 
     def on_evaluate(
         self, args: TrainingArguments, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any
     ) -> None:
-        self.switch.heed(_dev(metrics or {}))
+        self.switch.update(_dev(metrics or {}))
 
 
 def switching(teacher: Teacher) -> list[TrainerCallback]:

@@ -10,18 +10,16 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import (
     EarlyStoppingCallback,
     EvalPrediction,
     PreTrainedModel,
     ProgressCallback,
-    Trainer,
     TrainerCallback,
     TrainingArguments,
     set_seed,
@@ -31,27 +29,24 @@ from transformers.trainer_callback import PrinterCallback
 
 from limbeck.core.errors import KnobError
 from limbeck.core.files import write_text
-from limbeck.core.forward import forward
-from limbeck.core.objective import Objective, Rows
+from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import CurvePoint
 from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import ONLY_LOGITS, Request
-from limbeck.data.bucket import Buckets
-from limbeck.data.encode import to_batch
+from limbeck.data.batches import Buckets
 from limbeck.data.rows import Dataset
-from limbeck.objectives.loss import loss
-from limbeck.students.open import quiet, shape_of
-from limbeck.training.bridges import bridges_of
+from limbeck.students.reading import quiet
+from limbeck.students.sizes import shape_of
 from limbeck.training.focus import freeze_above, slow_below
+from limbeck.training.objective_trainer import ObjectiveTrainer
 from limbeck.training.schedule import Schedule
 
-_ROWS: tuple[Rows, ...] = ("has_label", "in_loss", "present", "examples")
 COMPLETE = "complete"  # written last into a checkpoint folder
 
 
-class Distiller(Trainer):
+class Distiller(ObjectiveTrainer):
     """A Trainer that asks a teacher. Callbacks, loggers and launchers of transformers work unchanged."""
 
     def __init__(
@@ -67,22 +62,20 @@ class Distiller(Trainer):
         collate: Callable[[list[dict[str, Any]]], dict[str, Tensor]],
         folder: Path,
         seed: int,
-        score: Callable[[EvalPrediction], dict[str, float]] | None = None,
-        gauge: Callable[[PreTrainedModel], dict[str, float]] | None = None,
-        ask: Request = ONLY_LOGITS,
+        compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
+        dev_metrics: Callable[[PreTrainedModel], dict[str, float]] | None = None,
+        request: Request = ONLY_LOGITS,
         focus: int = 0,
         best: bool = True,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
-        """Dev metrics come from `score`, given all logits, or from `gauge`, where all logits would be too many.
+        """Dev metrics come from `compute_metrics`, given all logits, or from `dev_metrics`, given the model.
 
-        `ask` is what the objective looks at in the student; `focus` the one layer that learns, 0 for all. Without
+        `request` is what the objective looks at in the student; `focus` the one layer that learns, 0 for all. Without
         `best` nothing is measured on the way and the last weights stay: for stages that do not train the answers."""
         schedule = schedule.at_width(shape_of(model).hidden, task)
         self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
-        self._gauge, self._ask, self._focus = gauge, ask, focus
-        self._terms: dict[str, Tensor] = {}  # sums over the steps since the last log
-        self._steps = 0
+        self._dev_metrics, self._request, self._focus = dev_metrics, request, focus
         self._clock = MarkComplete()
         check_loggers(schedule)
         super().__init__(
@@ -91,10 +84,9 @@ class Distiller(Trainer):
             train_dataset=train,
             eval_dataset=dev,
             data_collator=collate,
-            compute_metrics=score,
+            compute_metrics=compute_metrics,
             callbacks=[*(_stopping(schedule) if best else []), self._clock, *callbacks],
         )
-        self.loss_is_scaled_for_ga = True
         for noisy in (ProgressCallback, PrinterCallback):
             self.remove_callback(noisy)
 
@@ -116,46 +108,10 @@ class Distiller(Trainer):
             slow_below(optimizer, self.model, self._focus)
         return optimizer
 
-    def compute_loss(
-        self,
-        model: nn.Module,
-        inputs: dict[str, Tensor],
-        return_outputs: bool = False,
-        num_items_in_batch: Tensor | None = None,
-    ) -> Any:
-        batch = to_batch(inputs, self.task)
-        shown = forward(model, batch, self._ask, self.task.vocab_size)
-        shown = replace(shown, bridges=bridges_of(getattr(model, "module", model)))
-        rows: dict[Rows, Tensor] | None = None
-        if num_items_in_batch is not None:
-            rows = dict(zip(_ROWS, num_items_in_batch, strict=True))
-        total, terms = loss(self.objective, shown, self.teacher.answer(batch), batch, rows)
-        if model.training:
-            self._steps += self.accelerator.sync_gradients  # true for the last micro-batch of a step
-            for name, value in terms.items():
-                self._terms[name] = self._terms.get(name, torch.zeros_like(value)) + value.detach()
-            # Gradients are averaged over processes, while `rows` already counts all of theirs.
-            total = total * self.accelerator.num_processes
-        return (total, {"logits": shown.logits}) if return_outputs else total
-
-    def _get_num_items_in_batch(self, batch_samples: list[dict[str, Tensor]], device: torch.device) -> Tensor:
-        """How many rows of each sort the whole optimiser step has, over all processes."""
-        counts = [
-            (
-                int(batch["has_label"].sum()),
-                int(batch["predicted"].sum()) if self.task.over_vocabulary else len(batch["has_label"]),
-                int(batch["attention_mask"].sum()) if "attention_mask" in batch else 0,
-                len(batch["uids"]),
-            )
-            for batch in batch_samples
-        ]
-        rows = torch.tensor(counts, device=device).sum(0)
-        return self.accelerator.gather(rows).view(-1, len(_ROWS)).sum(0)
-
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        if self._gauge is None:
+        if self._dev_metrics is None:
             return super().evaluate(*args, **kwargs)
-        metrics = {f"eval_{name}": value for name, value in self._gauge(self.model).items()}
+        metrics = {f"eval_{name}": value for name, value in self._dev_metrics(self.model).items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)  # type: ignore[has-type]
         return metrics
@@ -170,13 +126,6 @@ class Distiller(Trainer):
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
         lengths = eval_dataset.lengths
         return sorted(range(len(lengths)), key=lambda row: -lengths[row])
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Adds the mean of each unweighted term since the last log to the training loss."""
-        if "loss" in logs and self._terms:
-            logs |= {f"term_{name}": (value / max(self._steps, 1)).item() for name, value in self._terms.items()}
-            self._terms, self._steps = {}, 0
-        super().log(logs, start_time)
 
     def last_complete_checkpoint(self) -> str | None:
         """The newest checkpoint that was written to its end; half-written ones are removed."""

@@ -1,0 +1,128 @@
+"""Making a model smaller: a Pass changes a model, a Mask says which of its weights live.
+
+A masked weight is 0 and stays 0: training holds the mask after every optimiser step (training/masked.py).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from limbeck.core.card import Card, Paper, registered
+from limbeck.core.errors import MismatchError
+from limbeck.core.files import atomic
+from limbeck.core.knob import Settings
+from limbeck.core.trace import Batch
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+PASSES: dict[str, Card] = {}
+P = TypeVar("P", bound="type[Pass]")
+
+
+def compression(name: str, paper: Paper) -> Callable[[P], P]:
+    """Registers a pass under the name that run files and flags use."""
+    return registered(PASSES, name, paper)
+
+
+def prunable(model: nn.Module) -> dict[str, Tensor]:
+    """Weights of linear and convolution layers by name; no biases, no norms, and nothing tied to an embedding."""
+    from torch import nn
+
+    layers = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    found = {f"{name}.weight": module.weight for name, module in model.named_modules() if isinstance(module, layers)}
+    return {name: weight for name, weight in found.items() if id(weight) not in tables}
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which weights live, by parameter name. Parameters it does not name are whole.
+
+    mask = Mask.full(model)
+    change = Magnitude(fraction=0.5).apply(model, mask)
+    change.mask.remaining, change.mask.total
+    """
+
+    live: Mapping[str, Tensor] = field(default_factory=dict)  # name → bool, in the shape of the parameter
+
+    @classmethod
+    def full(cls, model: nn.Module) -> Mask:
+        """Every prunable weight lives."""
+        return cls(
+            {name: weight.detach().new_ones(weight.shape).bool().cpu() for name, weight in prunable(model).items()}
+        )
+
+    @property
+    def remaining(self) -> int:
+        return sum(int(mask.sum()) for mask in self.live.values())
+
+    @property
+    def total(self) -> int:
+        return sum(mask.numel() for mask in self.live.values())
+
+    def __and__(self, other: Mask) -> Mask:
+        """What lives in both: a mask only ever shrinks."""
+        both = {name: mask & other.live[name] if name in other.live else mask for name, mask in self.live.items()}
+        return Mask({**other.live, **both})
+
+    def hold(self, model: nn.Module) -> None:
+        """Sets what does not live to exactly 0."""
+        import torch
+
+        weights = dict(model.named_parameters())
+        for name, mask in self.live.items():
+            if name not in weights or weights[name].shape != mask.shape:
+                raise MismatchError(
+                    f"the mask has {name} of shape {tuple(mask.shape)}, which the model does not have",
+                    "use it with the model it was made for",
+                )
+        with torch.no_grad():
+            for name, mask in self.live.items():
+                weights[name].mul_(mask.to(weights[name].device))
+
+    def save(self, path: Path) -> None:
+        from safetensors.torch import save_file
+
+        with atomic(path) as part:
+            save_file({name: mask.contiguous() for name, mask in self.live.items()}, part, {"checksum": self.checksum})
+
+    @classmethod
+    def load(cls, path: Path) -> Mask:
+        from safetensors import safe_open
+
+        with safe_open(path, framework="pt") as file:
+            found = cls({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118  not a mapping
+            if (file.metadata() or {}).get("checksum") != found.checksum:
+                raise MismatchError(f"{path} is damaged: its checksum differs", "make the mask again")
+        return found
+
+    @property
+    def checksum(self) -> str:
+        digest = blake2b(digest_size=16)
+        for name, mask in sorted(self.live.items()):
+            digest.update(f"{name} {tuple(mask.shape)}".encode() + mask.contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a pass made of a model."""
+
+    mask: Mask
+    note: str  # for the report
+
+
+class Pass(Settings):
+    """A model in, a smaller model out."""
+
+    calibrates: ClassVar[bool] = False  # whether it looks at training rows
+
+    @abstractmethod
+    def apply(self, model: nn.Module, mask: Mask, batches: Iterable[Batch] = ()) -> Change:
+        """Changes the model in place; what lives afterwards lived before."""

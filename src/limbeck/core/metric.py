@@ -1,0 +1,214 @@
+"""Metrics: what each is called, what it means, how it is written and which way it is better.
+
+One table for all rooms, keyed by kind of task, since a name may mean several things: F1 is of class 1 for a classifier,
+of entities for a tagger, of the words of an answer for extractive QA. How a metric is computed is in `measure`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Literal, Protocol
+
+Unit = Literal["share", "hundred", "perplexity", "plain"]  # 0 to 1, told in per cent; 0 to 100; from 1 up; a number
+
+
+@dataclass(frozen=True)
+class Metric:
+    name: str  # in Records
+    title: str  # inside a sentence
+    meaning: str
+    unit: Unit = "plain"
+    higher_is_better: bool = True
+    hub: str = ""  # the Hugging Face Hub's id
+    column: str = ""  # title of its own column in a table of models; the primary metric needs none
+
+    @property
+    def is_share(self) -> bool:
+        return self.unit == "share"
+
+
+class _Task(Protocol):
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+
+
+def _share(name: str, title: str, meaning: str, hub: str = "", higher: bool = True, column: str = "") -> Metric:
+    return Metric(name, title, meaning, "share", higher, hub, column)
+
+
+def _error(name: str, title: str, meaning: str) -> Metric:
+    return Metric(name, title, meaning, higher_is_better=False)
+
+
+_ECE = "how far stated confidence lies from the share of right {}; lower is better"
+_F1_MACRO = _share("f1_macro", "macro F1", "mean F1 of the classes that occur or are predicted", "f1")
+_PERPLEXITY = (
+    "exp of the cross-entropy: the model is as unsure of a {} as if it chose blindly between so many; lower is better, "
+    "and only models with the same tokenizer compare"
+)
+
+
+def _language(token: str) -> tuple[Metric, ...]:
+    return (
+        Metric("perplexity", "perplexity", _PERPLEXITY.format(token), "perplexity", False, "perplexity"),
+        _error("token_nll", "cross-entropy", f"mean −log probability of the right {token}, in nats; lower is better"),
+        _share("token_accuracy", "token accuracy", f"how often the most probable token is the right {token}"),
+        _share("token_ece", "calibration error", _ECE.format("tokens"), higher=False),
+    )
+
+
+# Kind of task → its metrics, the primary one first.
+METRICS: dict[str, tuple[Metric, ...]] = {
+    "classify": (
+        _share("accuracy", "accuracy", "share of rows with the right class", "accuracy"),
+        _share("f1", "F1", "F1 of class 1, of two", "f1"),
+        _F1_MACRO,
+        _share("f1_weighted", "weighted F1", "F1 of each class, weighted by its rows"),
+        Metric("matthews", "Matthews correlation", "of class and label; 0 is chance", hub="matthews_correlation"),
+        _share("ece", "calibration error", _ECE.format("classes"), higher=False),
+        _error("nll", "negative log-likelihood", "mean −log probability of the label, in nats; lower is better"),
+    ),
+    "multilabel": (
+        _share("f1_micro", "micro F1", "F1 of all decisions pooled", "f1"),
+        _F1_MACRO,
+        _share("accuracy", "accuracy", "share of rows with every label right", "accuracy"),
+        _error("hamming", "Hamming loss", "share of single label decisions that are wrong; lower is better"),
+        _share("ece", "calibration error", _ECE.format("decisions"), higher=False),
+    ),
+    "regress": (
+        Metric("pearson", "Pearson correlation", "linear correlation; constant predictions give 0", hub="pearsonr"),
+        Metric("spearman", "Spearman correlation", "of the ranks; constant predictions give 0", hub="spearmanr"),
+        _error("mse", "mean squared error", "lower is better"),
+        _error("mae", "mean absolute error", "lower is better"),
+    ),
+    "tag": (
+        _share(
+            "f1",
+            "F1",
+            "of whole entities: type, first and last word must be right; of words where tags mark no beginnings",
+            "f1",
+        ),
+        _share("precision", "precision", "share of the predicted entities that are true"),
+        _share("recall", "recall", "share of the true entities that are predicted"),
+        _share("accuracy", "accuracy", "share of words with the right tag", "accuracy"),
+    ),
+    "answer": (
+        _share(
+            "f1",
+            "F1",
+            "of the words of an answer and the gold answer nearest to it, as SQuAD's script has it; mean over "
+            "questions",
+            "f1",
+        ),
+        _share(
+            "exact_match",
+            "exact match",
+            "share of answers that are a gold answer, but for case, articles and punctuation",
+            "exact_match",
+        ),
+    ),
+    "mask-fill": _language("masked token"),
+    "generate": _language("token"),
+    "translate": (
+        Metric(
+            "bleu",
+            "BLEU",
+            "corpus BLEU of greedy translations, 0 to 100, as sacrebleu has it (words by 13a, smoothed by exp)",
+            "hundred",
+            hub="sacrebleu",
+        ),
+        Metric(
+            "chrf",
+            "chrF",
+            "corpus chrF of greedy translations, 0 to 100, as sacrebleu has it: characters and not words",
+            "hundred",
+            hub="chrf",
+            column="chrF",
+        ),
+        Metric("bleu_beam", "BLEU with a beam", "BLEU of beam search", "hundred", column="BLEU beam"),
+        Metric("chrf_beam", "chrF with a beam", "chrF of beam search", "hundred"),
+        Metric(
+            "beam_gain",
+            "BLEU that a beam adds",
+            "BLEU of beam search minus greedy BLEU; near 0 where greedy translations are as good",
+            "hundred",
+            False,
+            column="beam adds",
+        ),
+        Metric(
+            "perplexity",
+            "perplexity",
+            "of a token of the references; only models with the same tokenizer compare, and a student that learns "
+            "from translations may translate better while this rises",
+            "perplexity",
+            False,
+            "perplexity",
+            "perplexity, gold",
+        ),
+        Metric(
+            "perplexity_of_teacher",
+            "perplexity of the teacher’s translations",
+            "of a token of the teacher’s translations",
+            "perplexity",
+            False,
+            column="perplexity, teacher’s",
+        ),
+        _share(
+            "p_best",
+            "p(ŷ)",
+            "mean probability that a model gives to its own best translation, a whole text; high where it is sure",
+            column="p(ŷ)",
+        ),
+    ),
+}
+
+_KL = _error("divergence", "KL, nats", "mean KL(teacher ‖ student) per {}; 0 is a copy of the teacher")
+
+
+def _closeness(row: str, same: str) -> dict[str, Metric]:
+    agreement = _share("agreement", "agreement", f"share of {row}s with the teacher’s {same}")
+    divergence = replace(_KL, meaning=_KL.meaning.format(row))
+    return {"agreement": agreement, "divergence": divergence}
+
+
+# Kind of task → what a Fidelity holds.
+CLOSENESS: dict[str, dict[str, Metric]] = {
+    "classify": _closeness("row", "class"),
+    "multilabel": _closeness("row", "labels"),
+    "regress": {
+        "agreement": Metric("agreement", "agreement", "correlation with the teacher"),
+        "divergence": _error("divergence", "squared distance", "mean squared difference from the teacher"),
+    },
+    "tag": _closeness("word", "tag"),
+    "answer": _closeness("answer end", "position"),
+    "mask-fill": _closeness("token", "prediction"),
+    "generate": _closeness("token", "prediction"),
+    "translate": {
+        "agreement": _share("agreement", "agreement", "share of sentences with the teacher’s translation"),
+        "divergence": _error(
+            "divergence",
+            "KL at the teacher’s mode, nats",
+            "how much less probable a token of the teacher’s translations is to the student than to the teacher, mean "
+            "difference in nats; an estimate of KL(teacher ‖ student)",
+        ),
+    },
+}
+
+
+def metrics_of(task: _Task) -> dict[str, Metric]:
+    """What quality is measured in, the primary metric first. F1 of class 1 means something beside one other class."""
+    two = task.kind != "classify" or len(task.labels) == 2
+    return {metric.name: metric for metric in METRICS[task.kind] if metric.name != "f1" or two}
+
+
+def metric_of(task: _Task, name: str) -> Metric:
+    """The metric as this kind of task has it. A foreign name is written as another kind writes it, without a meaning,
+    or as a plain number."""
+    own = (*METRICS[task.kind], *CLOSENESS[task.kind].values())
+    foreign = (replace(metric, meaning="") for of_kind in METRICS.values() for metric in of_kind)
+    every = chain(own, foreign, [Metric(name, name.replace("_", " "), "")])
+    return next(metric for metric in every if metric.name == name)

@@ -1,0 +1,193 @@
+"""Documents become blocks of tokens: tokenised in bulk, joined or not, cut to length, framed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from limbeck.core.errors import KnobError, ModelError
+from limbeck.core.task import LanguageKind
+from limbeck.data.language.blocks import Blocks
+
+FEWEST = 8  # tokens a short piece must have to be worth a block
+_TEXTS = 1000  # texts handed to the tokenizer at once: bounds the memory its Python lists take
+_CHARACTERS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a tokenizer puts around the text of a block, and what stands between documents."""
+
+    prefix: tuple[int, ...]
+    suffix: tuple[int, ...]
+    between: tuple[int, ...]  # one token, or none
+
+    @property
+    def size(self) -> int:
+        return len(self.prefix) + len(self.suffix)
+
+
+@dataclass(frozen=True)
+class Packed:
+    blocks: Blocks
+    dropped: int = 0  # tokens of pieces too short for a block
+    truncated: int = 0  # chats that lost their end
+    rows: Mapping[str, int] = field(default_factory=dict)  # reason → chats without a block
+
+
+def frame_of(tokenizer: Any, kind: LanguageKind) -> Frame:
+    """Masked models read [CLS] … [SEP]; causal ones what they start with, and the end of text after a document."""
+    body = tokenizer("a", add_special_tokens=False)["input_ids"]
+    full = tokenizer("a")["input_ids"]
+    start = next((i for i in range(len(full)) if full[i : i + len(body)] == body), None)
+    if start is None:
+        raise ModelError(
+            "the tokenizer changes a text when it adds its special tokens to it", "use the model's own tokenizer"
+        )
+    ends = (tokenizer.sep_token_id, tokenizer.eos_token_id) if kind == "mask-fill" else (tokenizer.eos_token_id,)
+    between = tuple(token for token in ends if token is not None)[:1]
+    suffix = tuple(full[start + len(body) :]) if kind == "mask-fill" else ()
+    return Frame(tuple(full[:start]), suffix, between)
+
+
+def tokenise(texts: Sequence[str], tokenizer: Any, kind: LanguageKind) -> Blocks:
+    """Every text as one block of its own, without a frame."""
+    ids: list[np.ndarray] = []
+    inside: list[np.ndarray] = []
+    lengths: list[int] = []
+    for found in encoded(texts, tokenizer):
+        rows = found["input_ids"]
+        lengths += map(len, rows)
+        ids.append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
+        if kind == "mask-fill" and tokenizer.is_fast:
+            inside.append(_inside([encoding.word_ids for encoding in found.encodings]))
+    flat = np.concatenate([np.empty(0, dtype=np.int32), *ids])
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    return Blocks(flat, offsets, _special(flat, tokenizer, kind), np.concatenate(inside) if inside else _no_marks())
+
+
+def encoded(texts: Sequence[str], tokenizer: Any) -> Iterator[Any]:
+    """The tokenizer's output, chunk by chunk: neither truncated nor padded, without special tokens."""
+    for some in _chunks(texts):
+        yield tokenizer(
+            some,
+            add_special_tokens=False,
+            padding=False,
+            truncation=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
+    some: list[str] = []
+    size = 0
+    for text in texts:
+        some.append(text)
+        size += len(text)
+        if len(some) == _TEXTS or size >= _CHARACTERS:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _inside(words: Sequence[Sequence[int | None]]) -> np.ndarray:
+    """Whether a token goes on with the word of the one before. A text begins with a new word."""
+    flat = np.fromiter((-1 if word is None else word for row in words for word in row), dtype=np.int64)
+    goes_on = np.zeros(len(flat), dtype=bool)
+    goes_on[1:] = (flat[1:] == flat[:-1]) & (flat[1:] >= 0)
+    starts = np.cumsum([0, *map(len, words)])[:-1]
+    goes_on[starts[starts < len(flat)]] = False
+    return goes_on
+
+
+def _special(ids: np.ndarray, tokenizer: Any, kind: LanguageKind) -> np.ndarray:
+    """A "[SEP]" that a text spells out is the special token. A word that the vocabulary lacks is a word all the same.
+
+    Causal models predict their special tokens: the end of the text is how they learn to stop."""
+    if kind == "generate":
+        return np.zeros(len(ids), dtype=bool)
+    return np.isin(ids, [token for token in tokenizer.all_special_ids if token != tokenizer.unk_token_id])
+
+
+def pack(documents: Blocks, frame: Frame, length: int, join: bool, kind: LanguageKind) -> Packed:
+    """Blocks of at most `length` tokens. Joined, documents fill them one after another; else none holds two."""
+    body = length - frame.size
+    if body < 1:
+        raise KnobError(
+            f"blocks of {length} tokens have no room beside {frame.size} special ones", "make blocks.length larger"
+        )
+    stream = _separated(documents, frame.between, join, kind)
+    ends = stream.offsets[[0, -1]] if join else stream.offsets
+    pieces = replace(stream, offsets=_cut(ends, body))
+    long_enough = pieces.lengths >= min(FEWEST, body)
+    kept = pieces.take(np.flatnonzero(long_enough))
+    return Packed(_framed(kept, frame), int(pieces.lengths[~long_enough].sum()))
+
+
+def _separated(documents: Blocks, between: tuple[int, ...], join: bool, kind: LanguageKind) -> Blocks:
+    """Masked models: a separator between joined documents. Causal ones: the end of text after each."""
+    if not between or (kind == "mask-fill" and not join):
+        return documents
+    made = _framed(documents, Frame((), between, ()), special=kind == "mask-fill")
+    if kind == "generate" or not len(documents):
+        return made
+    last = slice(0, -1)  # nothing follows the last document
+    offsets = np.minimum(made.offsets, len(made.ids) - 1)
+    inside = made.inside[last] if len(made.inside) else made.inside
+    return Blocks(made.ids[last], offsets, made.special[last], inside)
+
+
+def _cut(ends: np.ndarray, body: int) -> np.ndarray:
+    """The offsets of pieces of `body` tokens that start anew at each of these ends."""
+    lengths = np.diff(ends)
+    counts = -(-lengths // body)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    starts = np.repeat(ends[:-1], counts) + body * (np.arange(counts.sum()) - first)
+    return np.append(starts, ends[-1])
+
+
+def _framed(pieces: Blocks, frame: Frame, special: bool = True) -> Blocks:
+    """Every block between the frame's prefix and suffix."""
+    before, size = len(frame.prefix), frame.size
+    offsets = pieces.offsets - pieces.offsets[0] + size * np.arange(len(pieces) + 1)
+    body = np.arange(int(pieces.lengths.sum())) + before + size * np.repeat(np.arange(len(pieces)), pieces.lengths)
+
+    def spread(column: np.ndarray, fill: Any) -> np.ndarray:
+        made = np.full(int(offsets[-1]), fill, dtype=column.dtype)
+        made[body] = column
+        return made
+
+    ids = spread(pieces.ids, 0)
+    for place, token in enumerate(frame.prefix):
+        ids[offsets[:-1] + place] = token
+    for place, token in enumerate(reversed(frame.suffix), 1):
+        ids[offsets[1:] - place] = token
+    inside = spread(pieces.inside, False) if len(pieces.inside) else pieces.inside
+    if len(inside) and len(pieces):
+        inside[offsets[:-1] + before] = False  # a block begins with a new word, wherever it was cut
+    return Blocks(ids, offsets, spread(pieces.special, special), inside)
+
+
+def sentences(texts: Sequence[str], tokenizer: Any) -> tuple[list[list[list[int]]], list[list[list[bool]]]]:
+    """Token ids of every line of every document, and which of them go on with a word.
+
+    One sentence per line, as BERT's own files are written."""
+    lines = [[line for line in text.split("\n") if line.strip()] for text in texts]
+    flat = tokenise([line for document in lines for line in document], tokenizer, "mask-fill")
+
+    def nested(column: np.ndarray) -> list[list[list[Any]]]:
+        rows = iter(column[flat.tokens(index)].tolist() for index in range(len(flat)))
+        return [[next(rows) for _ in document] for document in lines]
+
+    return nested(flat.ids), nested(flat.inside) if len(flat.inside) else []
+
+
+def _no_marks() -> np.ndarray:
+    return np.empty(0, dtype=bool)

@@ -1,0 +1,130 @@
+"""Parallel texts, sources and targets, split into train, dev and test."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from limbeck.core.errors import DataError
+from limbeck.core.progress import Silent, Watcher
+from limbeck.core.record import SplitCard
+from limbeck.data.seq2seq.columns import ParallelTable
+from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.settings import DataSettings
+from limbeck.data.sources.parallel import gather_pairs
+from limbeck.data.splits import (
+    Division,
+    RowSelection,
+    Splits,
+    card_columns,
+    count_repeats,
+    cut_missing,
+    in_order,
+    limited,
+    log_card,
+    overlaps,
+    whole_as_test,
+    with_empty,
+)
+from limbeck.data.text.rows import TextRow
+from limbeck.data.uids import source_uids
+
+
+@dataclass(frozen=True)
+class Parallel:
+    sources: list[str]
+    targets: list[str]  # "" where there is none
+    uids: np.ndarray  # [n] int64: the same source has the same one wherever it stands
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @property
+    def has_target(self) -> np.ndarray:
+        """[n] bool."""
+        return np.array([bool(target) for target in self.targets], dtype=bool)
+
+    def take(self, indices: Sequence[int] | np.ndarray) -> Parallel:
+        chosen = np.asarray(indices, dtype=np.int64)
+        return Parallel([self.sources[i] for i in chosen], [self.targets[i] for i in chosen], self.uids[chosen])
+
+
+ParallelCorpus = Splits[Parallel]
+
+
+def read_parallel(
+    settings: DataSettings,
+    pairs: ParallelSettings,
+    data: object = None,
+    watcher: Watcher = Silent(),  # noqa: B008
+    only_test: bool = False,
+) -> ParallelCorpus:
+    """Reads, checks and splits; logs what it chose and what became of every row.
+
+    With `only_test` the whole file is the test split, and train and dev are empty."""
+    tables, notes = gather_pairs(settings, pairs, data)
+    given = {split: _select(found) for split, found in in_order(tables).items()}
+    if only_test:
+        given = whole_as_test(given, "", labelled=False)
+        tables = {"test": next(found for found in reversed(in_order(tables).values()))}
+    whole = cut_missing(given, settings, "text") if "train" in given else with_empty(given)
+    parts = {split: _with_target(split, part) for split, part in whole.items()}
+    untranslated = Counter({"empty target": sum(len(whole[split]) - len(parts[split]) for split in parts)})
+    parts["train"] = limited(parts["train"], settings.limit, _source_hashes, notes)
+    found = {split: _parallel(part, pairs.prefix) for split, part in parts.items()}
+    card = Division(parts, given, +untranslated).card(
+        card_columns(
+            {split: dict(zip(("source", "target"), table.columns, strict=True)) for split, table in tables.items()}
+        ),
+        {
+            split: SplitCard(source=parts[split].source, rows=len(part), labelled=int(part.has_target.sum()))
+            for split, part in found.items()
+        },
+        **count_repeats((part.sources, [None] * len(part)) for part in found.values()),
+        notes=[*notes, *overlaps({split: part.sources for split, part in found.items()}, "source")],
+    )
+    log_card(
+        watcher,
+        card,
+        unlabelled="without a target, kept for the teacher to translate",
+        repeated="with a source seen before",
+    )
+    return Splits(**found, card=card)
+
+
+def _select(found: ParallelTable) -> RowSelection[TextRow]:
+    """The rows that have a source. The label is the target; the source alone is hashed, so its translations stay
+    together."""
+    table = found.table
+    pairs = enumerate(zip(table.columns["source"], table.columns["target"], strict=True))
+    rows = [TextRow(table, index, source, label=target or None) for index, (source, target) in pairs if source]
+    if not rows:
+        raise DataError(f"{table.source}: no row has a text to translate", "give others, or choose other columns")
+    dropped = Counter({"blank line": table.blank, "empty source": len(table) - len(rows)})
+    return RowSelection(rows, table.source, +dropped, len(table) + table.blank)
+
+
+def _with_target(split: str, part: RowSelection[TextRow]) -> RowSelection[TextRow]:
+    """Rows without a target are for the teacher to translate in train; in dev and test nothing is measured on them."""
+    if split == "train" or not len(part):
+        return part
+    rows = [row for row in part.rows if row.has_label]
+    if not rows:
+        raise DataError(
+            f"{split} ({part.source}): no row has a target, so nothing can be measured on it",
+            f"give a file that has them with --data.{split}",
+        )
+    return replace(part, rows=rows)
+
+
+def _source_hashes(part: RowSelection[TextRow]) -> np.ndarray:
+    return source_uids([row.text for row in part.rows])
+
+
+def _parallel(part: RowSelection[TextRow], prefix: str) -> Parallel:
+    """The prefix is part of what a model reads, and so of a source's uid."""
+    sources = [prefix + row.text for row in part.rows]
+    return Parallel(sources, [str(row.label or "") for row in part.rows], source_uids(sources))

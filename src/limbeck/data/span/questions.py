@@ -1,0 +1,219 @@
+"""Questions about a text, each answered by a part of it, or by none."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from limbeck.core.errors import DataError
+from limbeck.data.columns import NO_LABELS, find_column
+from limbeck.data.settings import WindowSettings
+from limbeck.data.sources.tables import NUMBER, Table, is_missing, unboxed
+from limbeck.data.splits import RowSelection
+from limbeck.data.uids import parts_split_hash
+
+_ROLES = {
+    "question": ("question", "query"),
+    "context": ("context", "passage", "paragraph", "document", "text"),
+    "answer": ("answers", "answer", "answer_text"),
+    "start": ("answer_start", "start", "answer_starts"),
+    "impossible": ("is_impossible", "impossible"),
+}
+_COLUMNS = "name columns with --windows.question-column, --windows.context-column and --windows.answer-column"
+_YES, _NO = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
+MOVED = "answers do not stand where answer_start says; the nearest place is taken"
+SEVERAL = "answers without a start occur several times in their text; the first place is taken"
+EMPTY = (
+    "questions have an empty answer and count as unlabelled; where there is none, write an empty list, "
+    "or true in a column is_impossible"
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    question: str
+    context: str
+    answers: tuple[str, ...]  # any of them is right; none: it has no answer, or no label
+    spans: tuple[tuple[int, int], ...]  # characters of those that were found
+    answered: bool  # labelled: with an answer, or as having none
+    where: str
+
+    @property
+    def impossible(self) -> bool:
+        return self.answered and not self.answers
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (self.question, self.context)
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """What is never cut apart."""
+        return (self.context,)
+
+    @property
+    def split_hash(self) -> float:
+        return parts_split_hash(self.group, self.where)
+
+    @property
+    def has_label(self) -> bool:
+        return self.answered
+
+    @property
+    def gold(self) -> tuple[str, ...]:
+        return self.answers
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        return self.question, self.context
+
+    def with_gold(self, prediction: str) -> Question:
+        return replace(self, answers=(prediction,) if prediction else (), answered=True)
+
+
+def select_questions(
+    table: Table, windows: WindowSettings, remarks: Counter[str]
+) -> tuple[RowSelection[Question], dict[str, str]]:
+    """The questions of a table, and the columns they come from; `remarks` counts what to mention."""
+    flags = {role: getattr(windows, f"{role}_column", "") for role in _ROLES}
+    roles = {
+        role: "" if flags[role] == NO_LABELS else find_column(table, flags[role], names, _COLUMNS)
+        for role, names in _ROLES.items()
+    }
+    for role in ("question", "context"):
+        if not roles[role]:
+            raise DataError(
+                f"{table.source}: no column is known as the {role}; its columns: {', '.join(table.columns)}",
+                f"name it with --windows.{role}-column",
+            )
+    questions: list[Question] = []
+    dropped = Counter({"blank line": table.blank})
+    for row in range(len(table)):
+        cells = {role: table.columns[name][row] if name else None for role, name in roles.items()}
+        where = table.where(row) + (f" (id {table.columns['id'][row]})" if "id" in table.columns else "")
+        question, context = (_text(cells[role], roles[role], where) for role in ("question", "context"))
+        if not question.strip() or not context.strip():
+            dropped["empty question or text"] += 1
+            continue
+        found = _question(question, context, cells, roles, where, remarks)
+        if found.answers and not found.spans:
+            dropped["answer that does not occur in its text"] += 1
+        else:
+            questions.append(found)
+    columns = {role: name for role, name in roles.items() if name}
+    return RowSelection(questions, table.source, +dropped, len(table) + table.blank), columns
+
+
+def _text(value: Any, column: str, where: str) -> str:
+    if is_missing(value):
+        return ""
+    if not isinstance(value, str):
+        raise DataError(
+            f"{where}: column '{column}' holds {type(value).__name__} {str(value)[:40]!r}, not text",
+            "choose columns with --windows.question-column and --windows.context-column",
+        )
+    return value
+
+
+def _question(
+    question: str, context: str, cells: Mapping[str, Any], roles: Mapping[str, str], where: str, remarks: Counter[str]
+) -> Question:
+    answered, given = _given(cells["answer"], cells["start"], roles["start"], where)
+    if _flag(cells["impossible"], roles["impossible"], where):
+        return Question(question, context, (), (), True, where)
+    said = [(text, start) for text, start in given if text.strip()]
+    if given and not said:
+        remarks[EMPTY] += 1
+        answered = False
+    spans = [_span(text, start, context, remarks) for text, start in said]
+    answers = tuple(dict.fromkeys(text for text, _ in said))
+    return Question(question, context, answers, tuple(dict.fromkeys(span for span in spans if span)), answered, where)
+
+
+def _given(cell: Any, start: Any, column: str, where: str) -> tuple[bool, list[tuple[str, int | None]]]:
+    """Whether there is a label; and the answers, each with its answer_start."""
+    cell = unboxed(cell)
+    if is_missing(cell):
+        return False, []
+    if isinstance(cell, Mapping):
+        if "text" not in cell:
+            raise DataError(f"{where}: an answer has no 'text'", 'write {"text": [...], "answer_start": [...]}')
+        cell, start, column = unboxed(cell["text"]), cell.get("answer_start"), "answer_start"
+    texts = [cell] if isinstance(cell, (str, Mapping)) else list(cell)
+    start = unboxed(start)
+    starts = list(start) if isinstance(start, (list, tuple)) else [start] * len(texts)
+    if len(starts) != len(texts):
+        raise DataError(
+            f"{where}: {len(texts)} answers, but {len(starts)} of answer_start", "give every answer one start, or none"
+        )
+    found: list[tuple[str, int | None]] = []
+    for text, place in zip(texts, starts, strict=True):
+        if isinstance(text, Mapping):
+            text, place, column = text.get("text", ""), text.get("answer_start"), "answer_start"
+        if not isinstance(text, str):
+            raise DataError(f"{where}: an answer is a {type(text).__name__} {str(text)[:40]!r}, not text", "mend it")
+        found.append((text, _number(place, column, where)))
+    return True, found
+
+
+def _is_empty(value: Any) -> bool:
+    """An empty cell is None, NaN or blank, by the kind of file."""
+    return is_missing(value) or (isinstance(value, str) and not value.strip())
+
+
+def _number(value: Any, column: str, where: str) -> int | None:
+    """The place in a cell, which a CSV holds as text; None where nobody says."""
+    value = unboxed(value)
+    if _is_empty(value):
+        return None
+    written = isinstance(value, str) and NUMBER.fullmatch(value.strip())
+    number = float(value) if written or isinstance(value, (int, float)) else math.nan
+    if not number.is_integer():
+        raise DataError(
+            f"{where}: column '{column}' holds {str(value)[:40]!r}, not a whole number",
+            "write the place of the answer's first character, counted from 0, or leave the cell empty; "
+            "a column that means something else needs another name",
+        )
+    return int(number)
+
+
+def _flag(value: Any, column: str, where: str) -> bool:
+    """Whether a cell says yes; an empty one says no."""
+    value = unboxed(value)
+    said = "" if _is_empty(value) else str(value).strip().casefold()
+    if said and said not in (*_YES, *_NO):
+        raise DataError(
+            f"{where}: column '{column}' holds {str(value)[:40]!r}, which is neither yes nor no",
+            "write true or false, or leave the cell empty; a column that means something else needs another name",
+        )
+    return said in _YES
+
+
+def _span(text: str, start: int | None, context: str, remarks: Counter[str]) -> tuple[int, int] | None:
+    """The characters of an answer, without spaces around it."""
+    core = text.strip()
+    if start is not None and start >= 0:
+        start += len(text) - len(text.lstrip())
+        if context.startswith(core, start):
+            return start, start + len(core)
+    places = _occurrences(core, context)
+    if not places:
+        return None
+    if start is None or start < 0:
+        remarks[SEVERAL] += len(places) > 1
+        return places[0], places[0] + len(core)
+    remarks[MOVED] += 1
+    near = min(places, key=lambda place: abs(place - start))
+    return near, near + len(core)
+
+
+def _occurrences(text: str, context: str) -> list[int]:
+    places = []
+    place = context.find(text)
+    while place >= 0:
+        places.append(place)
+        place = context.find(text, place + 1)
+    return places

@@ -1,0 +1,275 @@
+"""Train, dev and test, for rows of every kind: cut, drawn, counted, and logged.
+
+A kind of rows says what the hash and the key of a row are; all else is the same for texts, sentences, questions,
+documents and parallel texts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+
+from limbeck.core.errors import DataError, KnobError
+from limbeck.core.progress import Watcher
+from limbeck.core.record import DataCard, SplitCard
+from limbeck.data.settings import DataSettings
+
+SPLITS = ("train", "dev", "test")
+FEWEST = 10  # rows a split must be expected to get for a cut to be worth measuring on
+
+
+class Row(Protocol):
+    @property
+    def where(self) -> str:
+        """File and line, for errors."""
+
+    @property
+    def has_label(self) -> bool: ...
+
+    @property
+    def split_hash(self) -> float:
+        """In [0, 1), of the content alone: rows of one hash are never cut apart."""
+
+
+class Rows(Protocol):
+    def __len__(self) -> int: ...
+
+    def take(self, indices: Sequence[int] | np.ndarray) -> Self: ...
+
+
+R = TypeVar("R", bound=Row)
+S = TypeVar("S")
+T = TypeVar("T", bound=Rows)
+
+
+@dataclass(frozen=True)
+class RowSelection(Generic[R]):
+    """The usable rows of one split, and what became of the others."""
+
+    rows: Sequence[R] = ()
+    source: str = ""
+    dropped: Counter[str] = field(default_factory=Counter)  # reason → rows
+    read: int = 0  # rows in the file, usable or not
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def has_labels(self) -> bool:
+        return any(row.has_label for row in self.rows)
+
+    def take(self, indices: Sequence[int] | np.ndarray, source: str = "") -> RowSelection[R]:
+        rows = [self.rows[int(index)] for index in indices]
+        return replace(self, rows=rows, source=source or self.source)
+
+
+@dataclass(frozen=True)
+class Splits(Generic[S]):
+    """What a reader returns. For a model that is only measured, train and dev are empty."""
+
+    train: S
+    dev: S
+    test: S
+    card: DataCard
+
+    @property
+    def splits(self) -> dict[str, S]:
+        return {"train": self.train, "dev": self.dev, "test": self.test}
+
+
+@dataclass(frozen=True)
+class Division(Generic[R]):
+    """The rows of every split, and what a DataCard tells of the files they come from."""
+
+    parts: dict[str, RowSelection[R]]  # train, dev, test
+    given: Mapping[str, RowSelection[R]]  # as read; test alone, where a model is only measured
+    left_out: Counter[str] = field(default_factory=Counter)  # reason → rows, besides those the files themselves drop
+    notes: list[str] = field(default_factory=list)
+
+    def card(self, columns: dict[str, str], splits: Mapping[str, SplitCard], **more: Any) -> DataCard:
+        files = list(self.given.values())
+        return DataCard(
+            source=files[0].source,
+            columns=columns,
+            read=sum(part.read for part in files),
+            dropped=dict(sum((part.dropped for part in files), Counter[str]()) + self.left_out),
+            splits=splits if "train" in self.given else {"test": splits["test"]},
+            **more,
+        )
+
+
+def divide(
+    given: Mapping[str, RowSelection[R]], settings: DataSettings, group: str, named: Collection[str] = ()
+) -> Division[R]:
+    """Leaves out dev and test files without labels, and cuts from train what is missing.
+
+    `group` is what is never cut apart: a text, a sentence, a paragraph; `named` are splits that a flag asks for."""
+    if "train" not in given:
+        return Division(with_empty(given), given)
+    usable = {split: part for split, part in given.items() if len(part)}
+    if "train" not in usable:
+        fates = "; ".join(f"{count:,} rows: {reason}" for reason, count in given["train"].dropped.items())
+        raise DataError(f"{given['train'].source}: no row of it can be used", fates or "it is empty")
+    bare = [split for split, part in usable.items() if usable["train"].has_labels and not part.has_labels]
+    for split in bare:
+        if split in named:
+            raise DataError(
+                f"{usable[split].source} has no labels, so nothing can be measured on it",
+                f"give a labelled file, or leave out --data.{split} and a part of train is cut off for it",
+            )
+    notes = [f"{usable[split].source} has no labels and is left out; {split} is cut from train" for split in bare]
+    left_out = Counter({f"{split} without labels": len(usable[split]) for split in bare})
+    parts = cut_missing({split: part for split, part in usable.items() if split not in bare}, settings, group)
+    return Division(parts, given, left_out, notes)
+
+
+def whole_as_test(
+    given: Mapping[str, RowSelection[R]], remedy: str, labelled: bool = True
+) -> dict[str, RowSelection[R]]:
+    """The file that a model is measured on, all of it: test, else dev, else train, the first that has labels."""
+    chosen = [given[split] for split in reversed(SPLITS) if split in given]
+    part = next((part for part in chosen if part.has_labels or not labelled), None)
+    if part is None:
+        raise DataError(f"{given['train'].source} has no labels, so nothing can be measured on it", remedy)
+    return {"test": part}
+
+
+def with_empty(parts: Mapping[str, RowSelection[R]]) -> dict[str, RowSelection[R]]:
+    return {split: parts.get(split, RowSelection()) for split in SPLITS}
+
+
+def cut_missing(parts: dict[str, RowSelection[R]], settings: DataSettings, group: str) -> dict[str, RowSelection[R]]:
+    """By a hash of the content: a text keeps its split whatever else the file holds. Too few rows are refused."""
+    missing = missing_splits(parts, settings)
+    if not missing:
+        return in_order(parts)
+    train, made = parts["train"], cut_by_hash(parts["train"], missing, settings, group)
+    for split in (*missing, "train"):
+        expected = len(train) * missing.get(split, 1.0)
+        if expected < FEWEST or len(made[split]) < FEWEST // 2:
+            raise DataError(
+                f"{train.source} has {len(train):,} usable rows: too few to cut {' and '.join(missing)} from "
+                f"({split} would get {len(made[split])})",
+                "give more rows, a larger share (--data.dev-share, --data.test-share), or files with --data.dev and "
+                "--data.test",
+            )
+    return in_order({**parts, **made})
+
+
+def missing_splits(parts: Collection[str], settings: DataSettings) -> dict[str, float]:
+    """The held-out splits that no file gives, and their shares of train."""
+    share = {"dev": settings.dev_share, "test": settings.test_share}
+    missing = {split: share[split] for split in share if split not in parts}
+    if missing and sum(share.values()) >= 1:
+        raise KnobError(
+            f"dev_share {settings.dev_share:g} and test_share {settings.test_share:g} leave nothing for train",
+            "make their sum less than 1",
+        )
+    return missing
+
+
+def cut_by_hash(
+    train: RowSelection[R], missing: Mapping[str, float], settings: DataSettings, group: str
+) -> dict[str, RowSelection[R]]:
+    hashes = np.array([row.split_hash for row in train.rows], dtype=np.float64)
+    test, dev = settings.test_share, settings.test_share + settings.dev_share
+    inside = {"test": hashes < test, "dev": (hashes >= test) & (hashes < dev)}
+    made = {"train": train.take(np.flatnonzero(~np.logical_or.reduce([inside[split] for split in missing])))}
+    for split, share in missing.items():
+        source = f"cut from {train.source} by a hash of the {group} ({share:.0%})"
+        made[split] = train.take(np.flatnonzero(inside[split]), source)
+    return made
+
+
+def in_order(parts: Mapping[str, S]) -> dict[str, S]:
+    return {split: parts[split] for split in SPLITS if split in parts}
+
+
+def limited(
+    rows: T,
+    limit: int,
+    hashes: Callable[[T], Iterable[int]],
+    notes: list[str],
+    what: str = "train: {} of {} rows (--data.limit)",
+) -> T:
+    """So many rows, drawn by hash and so always the same ones, in their own order; 0 is all. A note says so."""
+    if not 0 < limit < len(rows):
+        return rows
+    notes.append(what.format(f"{limit:,}", f"{len(rows):,}"))
+    order = np.argsort(np.fromiter(hashes(rows), np.uint64, len(rows)), kind="stable")
+    return rows.take(np.sort(order[:limit]))
+
+
+def count_repeats(parts: Iterable[tuple[Sequence[Hashable], Sequence[Any]]]) -> dict[str, int]:
+    """Rows whose key came before in their split, and how many of them have another label than the first.
+
+    A part is the keys and the labels of a split; a row without a label has None."""
+    duplicates = conflicts = 0
+    for keys, labels in parts:
+        duplicates += len(keys) - len(set(keys))
+        first: dict[Hashable, Any] = {}
+        for key, label in zip(keys, labels, strict=True):
+            conflicts += label is not None and first.setdefault(key, label) != label
+    return {"duplicates": duplicates, "conflicts": conflicts}
+
+
+def overlaps(keys: Mapping[str, Collection[Hashable]], group: str) -> list[str]:
+    """Notes on rows of dev and test that train holds as well."""
+    seen = set(keys["train"])
+    counts = {split: sum(key in seen for key in keys[split]) for split in ("dev", "test")}
+    return [f"{count:,} of {split}: the {group} also occurs in train" for split, count in counts.items() if count]
+
+
+def card_columns(columns: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Role → column, from split → role → column; where a split names it otherwise than the first, that too."""
+    first = next(iter(columns.values()))
+    chosen = {}
+    for role, name in first.items():
+        others = [f"{split}: {own[role] or 'none'}" for split, own in columns.items() if own[role] != name]
+        if name:
+            chosen[role] = name + (f" ({', '.join(others)})" if others else "")
+    return chosen
+
+
+def log_card(
+    watcher: Watcher,
+    card: DataCard,
+    task: str = "",
+    *,
+    unit: str = "rows",
+    unlabelled: str = "without a label, kept for the soft terms",
+    repeated: str = "seen before",
+    block_length: int = 0,
+) -> None:
+    """What became of every row, before anything is trained.
+
+    Of language models (`block_length` tokens) the splits count blocks, and `labelled` counts tokens."""
+    roles = ", ".join(f"{role} from {column}" for role, column in card.columns.items())
+    watcher.say(f"data: {card.source}, {card.read:,} {unit}; {roles}")
+    if task:
+        watcher.say(f"task: {task}")
+    splits = card.splits.items()
+    if block_length:
+        counts = [f"{name} {split.rows:,} ({split.labelled:,} tokens)" for name, split in splits]
+        watcher.say(f"blocks of {block_length} tokens: {', '.join(counts)}")
+    else:
+        watcher.say("splits: " + ", ".join(f"{name} {split.rows:,}" for name, split in splits))
+    bare = 0 if block_length else sum(split.rows - split.labelled for _, split in splits)
+    watcher.say(f"{unit}: {'; '.join(_fates(card, bare, unlabelled, repeated)) or 'none dropped, none repeated'}")
+    for note in card.notes:
+        watcher.say(f"note: {note}")
+
+
+def _fates(card: DataCard, bare: int, unlabelled: str, repeated: str) -> Iterator[str]:
+    for reason, count in card.dropped.items():
+        yield f"{count:,} dropped: {reason}"
+    if bare:
+        yield f"{bare:,} {unlabelled}"
+    if card.duplicates:
+        yield f"{card.duplicates:,} {repeated}, kept"
+    if card.conflicts:
+        yield f"{card.conflicts:,} of them with another label"

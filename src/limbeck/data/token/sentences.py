@@ -1,0 +1,180 @@
+"""Sentences whose words have tags: named entities in any of the IOB schemes, parts of speech, or others."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from limbeck.core.errors import DataError
+from limbeck.data.columns import NO_LABELS, find_column
+from limbeck.data.settings import DataSettings, WindowSettings
+from limbeck.data.sources.tables import Table, is_missing, unboxed
+from limbeck.data.splits import RowSelection
+from limbeck.data.uids import parts_split_hash
+
+OUTSIDE = "O"
+_WORDS = ("tokens", "words", "token", "word", "text", "sentence")
+_TAGS = ("tags", "ner_tags", "labels", "label", "ner", "tag", "pos_tags", "upos", "pos", "chunk_tags")
+_ENTITY = re.compile(r"[BIESLU](-.*)?", re.DOTALL)
+_ABSENT = (None, "", -100)
+_COLUMNS = "name columns with --windows.word-column and --windows.tag-column"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    words: tuple[str, ...]
+    tags: tuple[str, ...]  # one for each word, "" where it has none
+    where: str
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.words
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """What is never cut apart."""
+        return self.words
+
+    @property
+    def split_hash(self) -> float:
+        return parts_split_hash(self.group, self.where)
+
+    @property
+    def has_label(self) -> bool:
+        return any(self.tags)
+
+    @property
+    def gold(self) -> tuple[str, ...]:
+        return self.tags
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        return self.text, ""
+
+    def with_gold(self, prediction: Sequence[str]) -> Sentence:
+        return replace(self, tags=tuple(prediction))
+
+
+def select_sentences(
+    table: Table, settings: DataSettings, windows: WindowSettings
+) -> tuple[RowSelection[Sentence], dict[str, str]]:
+    """The sentences of a table, and the columns they come from."""
+    words = find_column(table, windows.word_column, _WORDS, _COLUMNS)
+    tags = "" if windows.tag_column == NO_LABELS else find_column(table, windows.tag_column, _TAGS, _COLUMNS)
+    if not words:
+        raise DataError(
+            f"{table.source}: no column is known to hold words; its columns: {', '.join(table.columns)}",
+            "name it with --windows.word-column",
+        )
+    names = tuple(settings.classes.split(",")) if settings.classes else table.names.get(tags, ())
+    sentences = []
+    for row, cell in enumerate(table.columns[words]):
+        where = f"{table.where(row)} (sentence {row + 1})" if table.lines else table.where(row)
+        found = tuple(str(word) for word in _list(cell, words, where))
+        tagged = _list(table.columns[tags][row], tags, where) if tags else ()
+        if not found:
+            continue
+        if tagged and len(tagged) != len(found):
+            raise DataError(
+                f"{where}: {len(found)} words in column '{words}', but {len(tagged)} tags in column '{tags}'",
+                "give every word one tag",
+            )
+        spelt = tuple(_tag(tag, names, f"{where}, word {n}") for n, tag in enumerate(tagged, 1))
+        sentences.append(Sentence(found, spelt or ("",) * len(found), where))
+    dropped = Counter({"blank line": table.blank, "empty sentence": len(table) - len(sentences)})
+    columns = {"words": words, **({"tags": tags} if tags else {})}
+    return RowSelection(sentences, table.source, +dropped, len(table) + table.blank), columns
+
+
+def _list(cell: Any, column: str, where: str) -> Sequence[Any]:
+    cell = unboxed(cell)
+    if is_missing(cell):
+        return ()
+    if not isinstance(cell, (list, tuple)):
+        raise DataError(
+            f"{where}: column '{column}' holds {type(cell).__name__} {str(cell)[:40]!r}, not a list",
+            "give lists of words and of tags, or a CoNLL file with a word and its tag on every line",
+        )
+    return cell
+
+
+def _tag(value: Any, names: Sequence[str], where: str) -> str:
+    if value in _ABSENT or value != value:
+        return ""
+    if isinstance(value, str) or not names:
+        return str(value).strip()
+    if not 0 <= int(value) < len(names):
+        raise DataError(f"{where}: tag {value}, but there are {len(names)} tag names", "name all with --data.classes")
+    return names[int(value)].strip()
+
+
+def tag_names(sentences: Iterable[Sentence], table: Table, column: str, settings: DataSettings) -> tuple[str, ...]:
+    """The tags in the order of --data.classes or of the data's own schema, else that of the alphabet, O first."""
+    if settings.classes:
+        return tuple(name.strip() for name in settings.classes.split(","))
+    if column in table.names:
+        return tuple(name.strip() for name in table.names[column])
+    return alphabet(sentences)
+
+
+def alphabet(sentences: Iterable[Sentence]) -> tuple[str, ...]:
+    """Every tag that occurs: O, numbers in rising order, names."""
+    found = {tag for sentence in sentences for tag in sentence.tags if tag}
+    return tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, int(tag) if tag.isdecimal() else -1, tag)))
+
+
+def is_plain(labels: Iterable[str]) -> bool:
+    """Whether tags do not mark where an entity begins and ends; parts of speech do not."""
+    others = [label for label in labels if label != OUTSIDE]
+    return not others or not all(map(_ENTITY.fullmatch, others))
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+    """Where in its entity a word stands, one of B I E S O, and the entity's type. BILOU has L for E and U for S."""
+    place = {"L": "E", "U": "S"}.get(tag[:1], tag[:1])
+    return place, tag[2:] if tag[1:2] == "-" else ""
+
+
+def scheme(sentences: Iterable[Sequence[str]], labels: Sequence[str]) -> str:
+    """How the tags mark where an entity begins: IOB1, IOB2, IOBES, BILOU."""
+    if is_plain(labels):
+        return "plain"
+    if {split_tag(label)[0] for label in labels} & {"E", "S"}:
+        return "BILOU" if {label[0] for label in labels} & {"L", "U"} else "IOBES"
+    loose, needless = _beginnings(sentences)
+    if not loose:
+        return "IOB2"
+    return "IOB, mixed" if needless else "IOB1"
+
+
+def _beginnings(sentences: Iterable[Sequence[str]]) -> tuple[bool, bool]:
+    """Whether an entity begins with I, and whether one begins with B where IOB1 has I."""
+    loose = needless = False
+    for tags in sentences:
+        before = (OUTSIDE, "")
+        for tag in tags:
+            place, kind = split_tag(tag or OUTSIDE)
+            fresh = before[0] == OUTSIDE or before[1] != kind
+            loose = loose or (place == "I" and fresh)
+            needless = needless or (place == "B" and fresh)
+            before = place, kind
+    return loose, needless
+
+
+def check_known(sentences: Iterable[Sentence], labels: Sequence[str], of: str) -> None:
+    known = {"", *labels}
+    for sentence in sentences:
+        for number, tag in enumerate(sentence.tags, 1):
+            if tag not in known:
+                raise DataError(
+                    f"{sentence.where}, word {number} ({sentence.words[number - 1]!r}): the tag '{tag}' is not among "
+                    f"those of {of} ({', '.join(labels[:6])}{', …' if len(labels) > 6 else ''})",
+                    "mend it, or list every tag with --data.classes",
+                )

@@ -1,0 +1,1 @@
+"""What runs a model that writes: a list of sources in, translations out."""

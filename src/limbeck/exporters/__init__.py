@@ -1,0 +1,1 @@
+"""One file per target: a saved model in, a folder that another engine runs out."""

@@ -1,0 +1,1 @@
+"""What is done with a plan: one pipeline, and one file per verb."""

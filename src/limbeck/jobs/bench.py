@@ -1,0 +1,93 @@
+"""Measure the speed and size of models that are already there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from limbeck.core.errors import DataError
+from limbeck.core.progress import ProgressItem, Silent, Watcher
+from limbeck.core.record import Arm, DataCard, Record
+from limbeck.core.task import Kind, TaskInfo
+from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.settings import WindowSettings
+from limbeck.data.sources.parallel import timing_sources
+from limbeck.data.span.corpus import timing_questions
+from limbeck.data.text.examples import timing_texts
+from limbeck.data.token.corpus import timing_sentences
+from limbeck.engines.ctranslate2 import read_facts
+from limbeck.jobs.bench_settings import BenchRun
+from limbeck.jobs.record import describe, measured_arm, measured_record
+from limbeck.measure.size import converted_size, is_ctranslate2, size_of
+from limbeck.measure.timing import MEASURING, measure_speed
+from limbeck.students.load import load_saved
+from limbeck.tasks.find import kind_of_model
+
+
+def bench(
+    models: Sequence[str | Path],
+    texts: Sequence[str] | Sequence[tuple[str, str]] | None = None,
+    *,
+    run: BenchRun | None = None,
+    watcher: Watcher | None = None,
+    command: str = "",
+) -> Record:
+    """Size, latency, throughput and memory of saved models on the same texts, one process at a time.
+
+    `bench(["runs/teacher/model", "runs/small/student"], ["A text.", "Another one."])`
+    """
+    run, watcher = run or BenchRun(), watcher or Silent()
+    names = [str(model) for model in models]
+    kind = kind_timed(names, run)
+    rows = [(text, "") if isinstance(text, str) else text for text in texts] if texts else _texts(run, kind)
+    beam = run.beam if kind == "translate" else 0
+    watcher.plan([ProgressItem(MEASURING, 1.0)])
+    arms = [_sized(name, run.trust_remote_code) for name in names]  # what cannot be loaded is refused at once
+    folders = {name: Path(name) for name in names}
+    speeds = measure_speed(folders, rows, run.measure, run.data.max_length, watcher, beam)
+    watcher.at(MEASURING, 1.0)
+    knobs = {"models": names, "measure": run.measure.model_dump(), "max_length": run.data.max_length}
+    return measured_record(
+        "bench",
+        "bench",
+        command,
+        TaskInfo(kind=kind),
+        DataCard(source=f"{len(rows)} texts", columns={}, read=len(rows)),
+        [arm.but(speed=speeds[arm.name].model_dump()) for arm in arms],
+        knobs=knobs | ({"translate": {"test_beam": beam}} if beam else {}),
+    )
+
+
+def kind_timed(models: Sequence[str], run: BenchRun) -> Kind:
+    """The task of all models; classification where they are of several."""
+    if run.data.task != "auto":
+        return run.data.task
+    found = {kind_of_model(model, run.trust_remote_code) for model in models}
+    return (found.pop() if len(found) == 1 else None) or "classify"  # type: ignore[return-value]
+
+
+def _texts(run: BenchRun, kind: Kind) -> list[tuple[str, str]]:
+    """Of the file, or our own. A token or span model may be timed on any text, unless its task is named."""
+    data = run.data
+    if data.train and kind == "translate":
+        return timing_sources(data, run.table(ParallelSettings))
+    if not data.train or kind not in ("tag", "answer"):
+        return timing_texts(data)
+    try:
+        read = timing_sentences if kind == "tag" else timing_questions
+        return read(data, run.table(WindowSettings))
+    except DataError:
+        if data.task == "auto":
+            with suppress(DataError):
+                return timing_texts(data)
+        raise
+
+
+def _sized(source: str, trust_remote_code: bool) -> Arm:
+    name = Path(source).name
+    if is_ctranslate2(source):
+        read_facts(source)  # or refuses: without them it may write something else
+        return measured_arm(source, "model", f"{name}, in CTranslate2", None, converted_size(source))
+    network, _ = load_saved(source, trust_remote_code=trust_remote_code)
+    return measured_arm(source, "model", f"{name}, {describe(network)}", network, size_of(network, Path(source)))

@@ -1,0 +1,140 @@
+"""A budget of time: the first steps of every arm are timed, and its epochs scaled so that all fit together.
+
+The schedule of an arm is settled before it starts, so that its rate still rises and falls over all of its steps, and
+every seed of it is trained alike. What an arm does not need goes to the others; none gets more than its recipe asks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainingArguments
+
+from limbeck.core.files import write_text
+from limbeck.core.progress import Silent, Watcher
+from limbeck.jobs.plan import ArmPlan, Training, Trial
+from limbeck.jobs.trial import run_trial
+from limbeck.training.schedule import Schedule
+
+TIMED = 12  # optimiser steps of each training
+WARM = 2  # of these do not count
+FILE = "budget.json"
+
+
+class Enough(Exception):
+    """All trainings are timed."""
+
+
+class Stopwatch(TrainerCallback):
+    """Ends every training after a few steps, and the last one for good."""
+
+    def __init__(self, trainings: int) -> None:
+        self.trainings = trainings
+        self.marks: list[list[float]] = []  # of each training: its begin and the end of each step
+
+    def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        self.marks.append([time.perf_counter()])
+
+    def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        self.marks[-1].append(time.perf_counter())
+        if len(self.marks[-1]) > TIMED:
+            if len(self.marks) == self.trainings:
+                raise Enough
+            control.should_training_stop = True
+
+    def seconds_per_step(self) -> list[float]:
+        kept = [marks[WARM:] if len(marks) > WARM + 1 else marks for marks in self.marks]
+        return [(marks[-1] - marks[0]) / (len(marks) - 1) for marks in kept]
+
+
+def fit_to_budget(arms: Sequence[ArmPlan], minutes: float, folder: Path, watcher: Watcher) -> tuple[list[ArmPlan], str]:
+    """The arms with their epochs scaled, and a note. What was settled once holds when a run is resumed."""
+    file = folder / FILE
+    scales = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if new := [arm for arm in arms if arm.name not in scales]:
+        watcher.say(f"timing the first steps of {', '.join(arm.name for arm in new) if scales else 'every column'}")
+        # A column that was refused before finds the others settled: it gets its part of the budget, nothing of theirs.
+        scales |= _scales(new, 60 * minutes * len(new) / len(arms), folder / "timing")
+        least = min(scales.values(), default=1.0)
+        scales |= {arm.name: least for arm in new if arm.name not in scales}  # it may train when tried again
+        write_text(file, json.dumps(scales))
+    found = [scaled(arm, scales[arm.name]) for arm in arms]
+    got = "; ".join(f"{new.name} {new.epochs:.3g} of {old.epochs:.3g}" for old, new in zip(arms, found, strict=True))
+    return found, f"A budget of {minutes:g} min was shared out. Epochs trained: {got}."
+
+
+def _scales(arms: Sequence[ArmPlan], seconds: float, folder: Path) -> dict[str, float]:
+    """By how much the epochs of an arm are multiplied, so that all seeds and the timing itself take `seconds`.
+
+    One that fails while it is timed is left out."""
+    begun = time.perf_counter()
+    needs = {arm.name: seconds_needed(Trial(arm, arm.run.seed_list[0]), folder) for arm in arms}
+    left = (seconds - (time.perf_counter() - begun)) / len(arms[0].run.seed_list)
+    found = shares(list(needs.values()), max(left, 0.0))
+    return {name: share / need for (name, need), share in zip(needs.items(), found, strict=True) if need}
+
+
+def shares(needs: Sequence[float], budget: float) -> list[float]:
+    """Each the same, unless it needs less; what is left over goes to those that need more."""
+    found = [0.0] * len(needs)
+    order = sorted(range(len(needs)), key=lambda i: needs[i])
+    for place, i in enumerate(order):
+        found[i] = min(needs[i], budget / (len(order) - place))
+        budget -= found[i]
+    return found
+
+
+def seconds_needed(trial: Trial, folder: Path) -> float:
+    """How long a trial would train, by its first steps; 0 where it cannot train at all."""
+    arm = trial.arm
+    watch = Stopwatch(len(arm.trainings))
+    quiet = tuple(
+        replace(step, schedule=step.schedule.but(evals_per_epoch=1)) if isinstance(step, Training) else step
+        for step in arm.steps
+    )
+    shutil.rmtree(folder, ignore_errors=True)  # of a run killed right here: what it trained would not be timed again
+    try:
+        # A trial that fails here fails again when its turn comes, and is told of then.
+        with suppress(Exception):
+            run_trial(replace(trial, arm=replace(arm, steps=quiet)), folder, Silent(), [watch])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    timed = watch.seconds_per_step() if len(watch.marks) == watch.trainings and len(watch.marks[-1]) > 1 else []
+    return sum(_training_seconds(arm, step, each) for step, each in zip(arm.trainings, timed, strict=False))
+
+
+def _training_seconds(arm: ArmPlan, step: Training, seconds: float) -> float:
+    """Steps, and evaluations on dev: a row there takes a third of learning from it."""
+    schedule = step.schedule
+    rows = schedule.batch_size * schedule.accumulate
+    steps = math.ceil(arm.data.count(step.targets) / rows) * schedule.epochs
+    dev = len(arm.data.evaluator.dev)
+    tests = schedule.epochs * schedule.evals_per_epoch * dev / rows / 3 if step.evaluated else 0.0
+    return seconds * (steps + tests)
+
+
+def scaled(arm: ArmPlan, by: float) -> ArmPlan:
+    steps = tuple(
+        replace(step, schedule=_shorter(step.schedule, by, arm.data.count(step.targets)))
+        if isinstance(step, Training)
+        else step
+        for step in arm.steps
+    )
+    return replace(arm, steps=steps)
+
+
+def _shorter(schedule: Schedule, by: float, rows: int) -> Schedule:
+    """At least one step, and evaluated twice at least."""
+    if by >= 1.0:
+        return schedule
+    steps = math.ceil(rows / (schedule.batch_size * schedule.accumulate))
+    epochs = max(schedule.epochs * by, 1 / steps)
+    return schedule.but(epochs=epochs, evals_per_epoch=min(max(schedule.evals_per_epoch, math.ceil(2 / epochs)), steps))

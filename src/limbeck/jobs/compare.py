@@ -1,0 +1,101 @@
+"""Many recipes side by side: one teacher run once, one data set, the same seeds, a baseline for every student."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from limbeck.core.progress import Silent, Watcher
+from limbeck.core.record import Record
+from limbeck.jobs.arguments import AnyModel, common_knobs, parse_arguments, run_of
+from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.folder import RECORD_FILE, locked
+from limbeck.jobs.pipeline import Pipeline
+from limbeck.jobs.record import build_record
+from limbeck.jobs.settings import CUSTOM, Run, check_names
+from limbeck.measure.timing import MEASURING
+from limbeck.recipes.recipe import find
+from limbeck.report import Report
+from limbeck.students.shrink import Shrink
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a person gets: the table, the page, and where the models lie."""
+
+    record: Record
+    report: Report
+    folder: Path
+    models: dict[str, Path]  # of each column and baseline, the best seed by dev
+
+
+def compare(
+    teacher: AnyModel = "",
+    data: object = None,
+    recipes: str | Sequence[str] = "",
+    student: Shrink | AnyModel | None = None,
+    *,
+    out: str | Path = "",
+    epochs: float | None = None,
+    learning_rate: float | None = None,
+    batch_size: int | None = None,
+    seeds: int | None = None,
+    seed: int | None = None,
+    task: str | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    max_length: int | None = None,
+    budget_minutes: float | None = None,
+    columns: Mapping[str, Mapping[str, Any]] | None = None,
+    tokenizer: Any = None,
+    reading: Mapping[str, Any] | None = None,
+    run: CompareRun | None = None,
+    resume: bool = False,
+    callbacks: Sequence[TrainerCallback] = (),
+    watcher: Watcher | None = None,
+    command: str = "",
+    **knobs: Any,
+) -> Compared:
+    """Sets recipes side by side: the same teacher, data and seeds, and each against its student without a teacher.
+
+    Arguments are those of `distill`; `recipes` names the columns, and `columns` holds the knobs in which one differs:
+    `compare(teacher, "reviews.csv", ["finetune", "hinton"], seeds=3, columns={"hinton": {"student": {"layers": 2}}})`.
+    A column that is refused or fails is told of, and the others go on; with `resume` it is tried again.
+    """
+    common = common_knobs(locals())
+    named = {"recipes": recipes if isinstance(recipes, str) else ",".join(recipes)} if recipes else {}
+    arguments = parse_arguments(
+        run_of(CompareRun, run, reading, common, knobs), teacher, data, student, out, tokenizer, **named
+    )
+    chosen = checked_columns(arguments.run)
+    watcher = watcher or Silent()
+    with locked(arguments.run.out, resume=resume) as folder:
+        pipeline = Pipeline(folder, watcher, callbacks, command or " ".join(sys.argv))
+        finished = pipeline.run(arguments, chosen)  # type: ignore[arg-type]
+        record = build_record(finished, watcher)
+        report = Report((record,))
+        record.save(folder / RECORD_FILE)
+        report.save(folder / "report.html")
+        report.save(folder / "report.md")
+        watcher.at(MEASURING, 1.0)
+        best = {name: max(done, key=lambda one: one.dev_score).model for name, done in finished.results.items()}
+        return Compared(record, report, folder, best)
+
+
+def checked_columns(run: CompareRun) -> dict[str, Run]:
+    """The columns; what can be refused before anything is loaded is refused here."""
+    found = columns_of(run)
+    fit = [column for column in found.values() if _serves(column)]
+    for column in fit or found.values():  # the others are left out, and told of
+        check_names(column)
+    return found
+
+
+def _serves(run: Run) -> bool:
+    """Whether a run's recipe serves the task that a person named."""
+    return run.data.task == "auto" or run.recipe in ("auto", CUSTOM) or run.data.task in find(run.recipe).tasks

@@ -1,0 +1,128 @@
+"""The folder of a run: one run at a time, never over another's, and resumable."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from filelock import FileLock, Timeout
+
+from limbeck.core.errors import LimbeckError, MismatchError
+from limbeck.core.files import explained, write_text
+from limbeck.core.knob import Settings
+from limbeck.jobs.comparison import CompareRun
+from limbeck.jobs.runfile import differences, read_run, write_run
+from limbeck.students.reading import quiet
+from limbeck.tasks.base import Model
+
+RUN_FILE = "run.toml"
+RECORD_FILE = "record.json"
+PRINTS_FILE = "fingerprints.json"  # of what the run reads: knobs name files, and files change
+S = TypeVar("S", bound=Settings)
+
+
+@contextmanager
+def locked(out: Path | str, *, resume: bool) -> Iterator[Path]:
+    """The folder, made and locked. A folder that holds a run is entered only to resume it."""
+    folder = Path(out)
+    new = not folder.exists()
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".write-test"
+        probe.touch()
+        probe.unlink()
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise LimbeckError(
+            f"another run is writing to {folder}", "wait for it, or choose another folder with --out"
+        ) from None
+    try:
+        if not resume and (folder / RUN_FILE).exists():
+            done = (folder / RECORD_FILE).exists()
+            raise LimbeckError(
+                f"{folder} already holds {'a finished' if done else 'an unfinished'} run",
+                "choose another folder with --out"
+                if done
+                else "resume it with --resume, or choose another folder with --out",
+            )
+        yield folder
+    finally:
+        # Unlinked while it is held: a run that comes now makes a lock of its own.
+        (folder / ".lock").unlink(missing_ok=True)
+        lock.release()
+        if new and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def check_resume(folder: Path, run: S, fingerprints: Mapping[str, str], write: Callable[[S], str] = write_run) -> None:
+    """Writes down what the run is, or, where one was begun, checks that this is the same.
+
+    Knobs that concern speed or display alone may differ. A column of a comparison that could not be built before is
+    written down when it can."""
+    file, prints = folder / RUN_FILE, folder / PRINTS_FILE
+    if not file.exists():
+        write_text(prints, json.dumps(fingerprints, indent=1) + "\n")
+        write_text(file, write(run))
+        return
+    begun = type(run)(**read_run(file))
+    then, now = _settled_as(begun, run), _settled_as(run, begun)
+    if changed := differences(then, now):
+        raise MismatchError(
+            f"{folder} was started with other knobs ({'; '.join(changed[:4])})",
+            "resume with the same ones, or choose another folder with --out",
+        )
+    before = json.loads(prints.read_text(encoding="utf-8")) if prints.exists() else fingerprints
+    new = {name for name in fingerprints.keys() - before.keys() if _untrained(folder, column=name.partition(" of ")[2])}
+    other = [name for name in fingerprints if name not in new and fingerprints[name] != before.get(name)]
+    if other:
+        raise MismatchError(
+            f"since {folder} was started its {' and '.join(other)} changed",
+            "put the files back as they were, or choose another folder with --out",
+        )
+    if new:
+        write_text(prints, json.dumps({**before, **fingerprints}, indent=1) + "\n")
+    if then != begun or now != then:
+        write_text(file, write(now))
+
+
+def _settled_as(run: S, other: S) -> S:
+    if isinstance(run, CompareRun) and isinstance(other, CompareRun):
+        return run.settled_as(other)
+    return run
+
+
+def _untrained(folder: Path, column: str) -> bool:
+    """Neither with a teacher nor without: it was refused before, or never reached."""
+    begun = [path for name in (column, f"plain-{column}") for path in (folder / "arms").glob(f"{name}-seed*")]
+    return bool(column) and not begun
+
+
+def install(model: Path, place: Path, card: str = "") -> None:
+    """A copy of a model folder, with its card, in place in one move."""
+    part = place.with_name(f".{place.name}.part")
+    with explained(place):
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(model, part)
+        if card:
+            (part / "README.md").write_text(card, encoding="utf-8")
+        shutil.rmtree(place, ignore_errors=True)
+        part.rename(place)
+
+
+def ensure_saved(model: Model, place: Path) -> Path:
+    """The folder of a model; one that is not in a folder of its own is saved in `place`."""
+    if model.source and Path(model.source).is_dir():
+        return Path(model.source)
+    if not place.exists():
+        part = place.with_name(f".{place.name}.part")
+        with explained(place), quiet():
+            model.network.save_pretrained(part)
+            model.processor.save_pretrained(part)
+            part.rename(place)
+    return place

@@ -1,0 +1,1 @@
+"""One file per way to make a model smaller."""

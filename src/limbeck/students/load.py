@@ -1,0 +1,238 @@
+"""Loading a saved model for a kind of task; refusing what would fail later, with the remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from limbeck.core.errors import MismatchError, ModelError
+from limbeck.core.task import ENDS, LANGUAGE_KINDS, SEQ2SEQ_KINDS, WINDOW_KINDS, Kind, TaskInfo
+from limbeck.students.folder import find_folder
+from limbeck.students.languages import settle_language
+from limbeck.students.reading import (
+    explained_opening,
+    incomplete,
+    labels_in,
+    of_encoder,
+    of_head,
+    quiet,
+    read_config,
+    read_model,
+    read_tokenizer,
+)
+from limbeck.students.seq2seq import decoder_start, hold_pad
+from limbeck.students.vocabulary import vocab_size_of
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+    Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
+
+_ENCODER = "an encoder such as BERT, RoBERTa or ModernBERT"
+
+
+@dataclass(frozen=True)
+class _Head:
+    auto: str  # class of transformers
+    name: str  # in errors
+    use: str = _ENCODER  # instead of an architecture without it
+
+    @property
+    def unknown(self) -> str:
+        return f"this architecture has no {self.name} head; use {self.use}"
+
+
+_TEXT = _Head(
+    "AutoModelForSequenceClassification",
+    "text-classification",
+    f"{_ENCODER}, or say with --task what it is for (translate, generate, …)",
+)
+_HEADS = {
+    "": _TEXT,
+    "classify": _TEXT,
+    "multilabel": _TEXT,
+    "regress": _TEXT,
+    "tag": _Head("AutoModelForTokenClassification", "token-classification"),
+    "answer": _Head("AutoModelForQuestionAnswering", "question-answering"),
+    "mask-fill": _Head("AutoModelForMaskedLM", "masked language-model"),
+    "generate": _Head("AutoModelForCausalLM", "causal language-model", "a model such as GPT-2, Llama or Qwen"),
+    "translate": _Head(
+        "AutoModelForSeq2SeqLM", "sequence-to-sequence", "a model such as Marian, T5, BART, mBART or M2M100"
+    ),
+}
+_ENDINGS: dict[Kind, tuple[str, ...]] = {  # of the names of classes
+    "mask-fill": ("MaskedLM", "ForPreTraining"),
+    "generate": ("CausalLM", "LMHeadModel"),
+    "tag": ("ForTokenClassification",),
+    "answer": ("ForQuestionAnswering",),
+    "translate": ("ForConditionalGeneration", "MTModel"),
+}
+_PROBLEMS: dict[str, Kind] = {
+    "single_label_classification": "classify",
+    "multi_label_classification": "multilabel",
+    "regression": "regress",
+}
+
+
+def load(
+    source: str | Path,
+    kind: str,
+    info: TaskInfo | None = None,
+    *,
+    new_head: bool = False,
+    next_sentence: bool = False,
+    trust_remote_code: bool = False,
+) -> Loaded:
+    """The model in a folder, or on the Hub, with the head of a kind of task, and its tokenizer; float32, eval mode.
+
+    `kind` "" is a text classifier of whatever problem type. With `info`, a model of other labels is refused, and one
+    that does not name its labels (LABEL_0, LABEL_1, …) takes those of `info`.
+
+    With `new_head` any model of the architecture will do: the head is drawn from torch's current seed, unless the
+    checkpoint has one for the same labels. Kinds with labels then need `info`. `next_sentence` asks a masked language
+    model for BERT's next-sentence head too."""
+    if kind in SEQ2SEQ_KINDS:
+        return _load_seq2seq(source, kind, trust_remote_code)
+    if kind in LANGUAGE_KINDS:
+        return _load_language_model(source, kind, new_head, next_sentence, trust_remote_code)
+    if kind == "answer":
+        info = TaskInfo(kind="answer", labels=ENDS)
+    return _load_labelled(source, kind, info, new_head, trust_remote_code)
+
+
+def load_saved(source: str | Path, *, trust_remote_code: bool = False) -> Loaded:
+    """A model with whichever head the folder says it has."""
+    return load(source, kind_saved(source, trust_remote_code) or "", trust_remote_code=trust_remote_code)
+
+
+def kind_of(network: PreTrainedModel) -> Kind | None:
+    """The kind of task a model was trained for, by its head or its problem type; None if neither says."""
+    return _kind_of_class(type(network).__name__) or _PROBLEMS.get(getattr(network.config, "problem_type", None) or "")
+
+
+def kind_saved(source: str | Path, trust_remote_code: bool = False) -> Kind | None:
+    """The kind of task that a saved model's head is for; None for a text classifier, or without a head."""
+    with quiet(), explained_opening(source, _TEXT.unknown):
+        config = read_config(find_folder(source), trust_remote_code)
+    return _kind_of_class(_saved_class(config))
+
+
+def _kind_of_class(name: str) -> Kind | None:
+    return next((kind for kind, endings in _ENDINGS.items() if name.endswith(endings)), None)
+
+
+def _saved_class(config: PretrainedConfig) -> str:
+    return (config.architectures or [""])[0]
+
+
+def _load_labelled(
+    source: str | Path, kind: str, info: TaskInfo | None, new_head: bool, trust_remote_code: bool
+) -> Loaded:
+    """A classifier of texts or tokens, or a model that answers questions."""
+    head = _HEADS[kind]
+    if new_head and info is None:
+        raise ValueError(f"a new {head.name} head needs a TaskInfo")
+    with quiet(), explained_opening(source, head.unknown):
+        folder = find_folder(source)
+        config = read_config(folder, trust_remote_code)
+        saved, same_labels = _saved_class(config), info is not None and labels_in(config) == info.labels
+        if info is not None and (new_head or kind == "answer"):
+            name_outputs(config, info)
+        model, missing, misshapen = read_model(folder, config, trust_remote_code, head.auto)
+        tokenizer = read_tokenizer(folder, trust_remote_code, model)
+        # A text classifier's head may have the shape of a token classifier's.
+        has_head = kind not in WINDOW_KINDS or saved == type(model).__name__
+        if new_head and not (has_head and (same_labels or kind == "answer")):
+            _draw_head(model)
+    broken, lacking = (set(), missing | misshapen) if new_head else (misshapen, missing)
+    if lost := sorted(broken) or of_encoder(model, lacking):
+        raise incomplete(source, lost)
+    if not new_head and (missing or not has_head):
+        raise _no_head(source, kind, missing)
+    if info is not None and not new_head and kind != "answer":
+        _check_labels(source, model.config, info)
+    return model, tokenizer
+
+
+def _load_language_model(
+    source: str | Path, kind: str, new_head: bool, next_sentence: bool, trust_remote_code: bool
+) -> Loaded:
+    """A head that is new is tied to the embeddings where the architecture ties it."""
+    head = _HEADS[kind]
+    with quiet(), explained_opening(source, head.unknown):
+        folder = find_folder(source)
+        config = read_config(folder, trust_remote_code)
+        auto = "AutoModelForPreTraining" if next_sentence else head.auto
+        model, missing, misshapen = read_model(folder, config, trust_remote_code, auto)
+        tokenizer = read_tokenizer(folder, trust_remote_code)
+    if lost := sorted(misshapen) or of_encoder(model, missing):
+        raise incomplete(source, lost)
+    if missing and not new_head:
+        raise _no_head(source, kind, missing)
+    if next_sentence and not has_next_sentence_head(model):
+        raise ModelError(f"{source} has no next-sentence head", "use a BERT, or leave out --blocks.pairs")
+    return model, tokenizer
+
+
+def _load_seq2seq(source: str | Path, kind: str, trust_remote_code: bool) -> Loaded:
+    head = _HEADS[kind]
+    with quiet(), explained_opening(source, head.unknown):
+        folder = find_folder(source)
+        config = read_config(folder, trust_remote_code)
+        saved = _saved_class(config)
+        model, missing, misshapen = read_model(folder, config, trust_remote_code, head.auto)
+        tokenizer = read_tokenizer(folder, trust_remote_code, model)
+    # The weights of a classifier of such an architecture fit, but it has not learnt to write.
+    if saved.endswith(("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")):
+        raise ModelError(f"{source} is a {saved}: it has no {head.name} head to learn from", f"use {head.use}")
+    if lost := sorted(missing | misshapen):
+        raise incomplete(source, lost)
+    settle_language(source, model, tokenizer, decoder_start(model))
+    vocab_size_of(model, tokenizer)
+    hold_pad(model)
+    return model, tokenizer
+
+
+def _draw_head(model: PreTrainedModel) -> None:
+    fresh = type(model)._from_config(model.config).state_dict()
+    model.load_state_dict({name: fresh[name] for name in of_head(model, fresh)}, strict=False)
+
+
+def _no_head(source: str | Path, kind: str, missing: set[str]) -> ModelError:
+    lacks = f" (it lacks {min(missing)})" if missing else ""
+    task = f" --task {kind}" if kind else ""
+    return ModelError(
+        f"{source} has no {_HEADS[kind].name} head to learn from{lacks}",
+        f"train one first with `limbeck train{task} --model {source}`, then use the result as the teacher",
+    )
+
+
+def has_next_sentence_head(model: PreTrainedModel) -> bool:
+    return any(name.endswith("seq_relationship") for name, _ in model.named_modules())
+
+
+def name_outputs(config: PretrainedConfig, info: TaskInfo) -> None:
+    """Writes the task's labels and problem type into a config."""
+    names = info.labels or ("score",)
+    config.id2label = dict(enumerate(names))
+    config.label2id = {name: number for number, name in enumerate(names)}
+    config.problem_type = info.problem_type or None
+
+
+def _check_labels(source: str | Path, config: PretrainedConfig, info: TaskInfo) -> None:
+    labels = labels_in(config)
+    other_type = config.problem_type not in (None, info.problem_type)
+    if info.problem_type and (other_type or len(labels) != info.outputs):
+        raise MismatchError(
+            f"the model {source} gives {len(labels)} outputs ({config.problem_type or 'problem type not stated'}), "
+            f"but the data is {info}",
+            "use a model fine-tuned on this task (`limbeck train`), or data with the model's labels",
+        )
+    unnamed = all(name == f"LABEL_{number}" for number, name in enumerate(labels))
+    if info.labels and (len(labels) != len(info.labels) or (labels != info.labels and not unnamed)):
+        raise MismatchError(
+            f"the model {source} has the labels {', '.join(labels[:6])}; the data has {', '.join(info.labels[:6])}",
+            "give the data the model's labels, in its order, or fine-tune one on this data with `limbeck train`",
+        )
+    name_outputs(config, info)

@@ -1,0 +1,1 @@
+"""One class per kind of problem."""
