@@ -1,5 +1,7 @@
 """What holds for every task: recognised, compared, started from another model, resumed, evaluated with data in hand."""
 
+import re
+
 import pytest
 
 import limbeck as library
@@ -101,19 +103,25 @@ def test_compare_of_masked_models_by_flags(masked, corpus, tmp_path):
 # A student may start from another model, and be made smaller than that.
 
 
+def names(note, before, folder):
+    """The folder follows, without where it is on this machine."""
+    found = re.match(rf"{before}(\S*{folder.parent.name}/{folder.name})\. ", note)
+    return bool(found) and not found[1].startswith("/")
+
+
 def test_a_language_model_starts_from_another_made_smaller(masked, corpus, tmp_path):
     how = ("--task", "mask-fill", "--teacher", masked, "--student-from", masked, "--data", corpus, *WORDS)
     record = ended("distill", *how, "--student.layers", 1, "--student.keep", "first", "--out", tmp_path / "run")
     assert record.arm("distilled").shape.layers == record.arm("plain").shape.layers == 1
     assert record.arm("teacher").shape.layers == 4
-    assert any(note.startswith(f"From {masked.parent.name}/{masked.name}. ") for note in record.notes)
+    assert any(names(note, "From ", masked) for note in record.notes)
 
 
 def test_a_translator_starts_from_another_made_smaller(translator, pairs, tmp_path):
     how = ("--recipe", "word-kd", "--teacher", translator, "--student-from", translator, *of_files(pairs), *BRIEF)
     record = ended("distill", *how, "--student.hidden", 8, "--student.heads", 2, "--out", tmp_path / "run")
     assert record.arm("distilled").shape.hidden == 8 < record.arm("teacher").shape.hidden
-    assert any(note.startswith(f"From {translator.parent.name}/{translator.name}. ") for note in record.notes)
+    assert any(names(note, "From ", translator) for note in record.notes)
 
 
 # The Record says what was done.
@@ -136,10 +144,10 @@ def test_the_objective_of_every_step_is_named_and_cited(taught, reviews, tmp_pat
 def test_eval_records_hold_their_knobs_and_bench_records_their_task(masked, corpus, tmp_path):
     given = ("eval", masked, "--task", "mask-fill", "--data", corpus, *BLOCKS, "--mask.share", 0.2)
     record = ended(*given, "--out", tmp_path / "eval")
-    assert record.knobs["model"] == f"{masked.parent.name}/{masked.name}"
+    assert record.knobs["model"].endswith(f"{masked.parent.name}/{masked.name}")
     assert record.knobs["blocks"]["length"] == 16
     assert record.knobs["mask"]["share"] == 0.2
-    assert record.knobs["data"]["train"] == f"{corpus.parent.name}/{corpus.name}"
+    assert record.knobs["data"]["train"].endswith(f"{corpus.parent.name}/{corpus.name}")
     assert record.task.kind == "mask-fill"
     few = ("--measure.repeats", 1, "--measure.rounds", 5, "--measure.threads", 1)
     assert ended("bench", masked, *few, "--out", tmp_path / "bench").task.kind == "mask-fill"
