@@ -24,7 +24,8 @@ from limbeck.measure.significance import compare
 from limbeck.students.load import load
 from limbeck.students.seq2seq import decoder_start
 from limbeck.tasks.base import Evaluation
-from limbeck.tasks.seq2seq import Seq2SeqEvaluator, pairs_fingerprint
+from limbeck.tasks.seq2seq import pairs_fingerprint
+from limbeck.tasks.seq2seq_evaluator import Seq2SeqEvaluator
 from limbeck.teachers.settings import TranslateSettings
 from story import HOME, WORK, limbeck, publish
 

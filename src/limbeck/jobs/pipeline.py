@@ -24,7 +24,6 @@ from limbeck.jobs.plan import ArmPlan, Trial, active_parameters, plan_arm, trial
 from limbeck.jobs.record import Finished, timed_as
 from limbeck.jobs.settings import Job, Run, resolve
 from limbeck.jobs.teaching import (
-    COLLECTING,
     TeacherOutputs,
     check_named_cache,
     collect_teacher_outputs,
@@ -34,7 +33,7 @@ from limbeck.jobs.trial import TrialResult, run_trial
 from limbeck.measure.settings import MeasureSettings
 from limbeck.measure.size import size_of
 from limbeck.measure.timing import MEASURING
-from limbeck.tasks.base import Model, Setup
+from limbeck.tasks.base import COLLECTING, Model, Setup
 from limbeck.tasks.find import task_of
 from limbeck.training.trainer import check_loggers
 

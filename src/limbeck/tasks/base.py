@@ -26,6 +26,8 @@ from limbeck.objectives.labels import DEVLIN_2019
 from limbeck.objectives.supervised import supervised
 from limbeck.students.families import find_family
 
+COLLECTING = "teacher's outputs"  # the progress item
+TEXTS = 0.6  # the share of it that is done when the teacher has written its texts
 ALL, GOLD = "", "gold"  # training rows by their targets: every row, or those with what people gave
 
 
