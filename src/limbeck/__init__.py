@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from limbeck.jobs.compare import Compared as Compared
     from limbeck.jobs.compare import compare as compare
     from limbeck.jobs.comparison import CompareRun as CompareRun
+    from limbeck.jobs.compress import compress as compress
     from limbeck.jobs.distill import Result as Result
     from limbeck.jobs.distill import distill as distill
     from limbeck.jobs.evaluate import evaluate as evaluate
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from limbeck.tasks.base import Model as Model
     from limbeck.teachers.teacher_cache import TeacherCache as TeacherCache
     from limbeck.training.distillation_trainer import DistillationTrainer as DistillationTrainer
+    from limbeck.training.masked import HoldMask as HoldMask
     from limbeck.training.trainer_loss import trainer_loss as trainer_loss
 
 __version__ = "0.1.0"

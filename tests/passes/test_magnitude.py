@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import limbeck
 from limbeck.core.compress import PASSES, Mask
 from limbeck.core.errors import KnobError
 from limbeck.passes.magnitude import Magnitude
@@ -112,3 +113,19 @@ def test_a_fraction_that_leaves_nothing_is_refused(fraction):
 def test_it_is_registered_with_its_paper():
     assert PASSES["magnitude"].cls is Magnitude
     assert PASSES["magnitude"].paper.year == 2015
+
+
+def test_compress_changes_a_copy_and_counts_what_was_pruned_before():
+    model = net(FIRST, SECOND)
+    once = limbeck.compress(model, [Magnitude(0.5)])
+    assert values(model) == values(net(FIRST, SECOND))
+    assert values(once) == [[0, 0, 2.0, -3.0, 0, 0.7, 0, 1.0], [0, -0.3, 0, 4.0]]
+    twice = limbeck.compress(model, [Magnitude(0.5), Magnitude(0.5, scope="global")])
+    assert values(twice) == values(limbeck.compress(once, [Magnitude(0.5, "global")]))
+    assert values(twice) == [[0, 0, 2.0, -3.0, 0, 0, 0, 0], [0, 0, 0, 4.0]]
+    assert (Mask.of(twice).remaining, Mask.of(twice).total) == (3, 12)
+
+
+def test_too_many_knobs_in_order_are_refused():
+    with pytest.raises(TypeError, match="2 knobs"):
+        Magnitude(0.5, "layer", 3)

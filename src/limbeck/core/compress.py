@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from limbeck.core.card import Card, Paper, registered
 from limbeck.core.errors import MismatchError
@@ -57,6 +57,11 @@ class Mask:
         return cls(
             {name: weight.detach().new_ones(weight.shape).bool().cpu() for name, weight in prunable(model).items()}
         )
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Mask:
+        """Every prunable weight lives that is not 0."""
+        return cls({name: weight.detach().cpu() != 0 for name, weight in prunable(model).items()})
 
     @property
     def remaining(self) -> int:
@@ -122,6 +127,15 @@ class Pass(Settings):
     """A model in, a smaller model out."""
 
     calibrates: ClassVar[bool] = False  # whether it looks at training rows
+
+    def __init__(self, *values: Any, **knobs: Any) -> None:
+        """Knobs by name, or by their order: Magnitude(0.5)."""
+        names = list(type(self).model_fields)
+        if len(values) > len(names):
+            raise TypeError(f"{type(self).__name__} has {len(names)} knobs, not {len(values)}")
+        super().__init__(**dict(zip(names, values, strict=False)), **knobs)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @abstractmethod
     def apply(self, model: nn.Module, mask: Mask, batches: Iterable[Batch] = ()) -> Change:

@@ -1,0 +1,37 @@
+"""Compression of a model in hand: one pass after another."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from limbeck.core.compress import Mask, Pass
+from limbeck.core.trace import Batch
+
+if TYPE_CHECKING:
+    from torch import nn
+
+M = TypeVar("M", bound="nn.Module")
+
+
+def compress(model: M, passes: Sequence[Pass], batches: Iterable[Batch] = ()) -> M:
+    """A smaller copy of `model`, after each of the passes in turn. Some passes calibrate on `batches`.
+
+    Weights that are 0 are pruned already: they stay 0 and count as gone. To train the copy and keep it sparse, hold
+    `Mask.of(small)` with the callback `HoldMask`.
+
+    Example:
+
+        >>> import limbeck
+        >>> from torch import nn
+        >>> model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
+        >>> small = limbeck.compress(model, [limbeck.Magnitude(0.5)])
+        >>> limbeck.Mask.of(small).remaining, limbeck.Mask.of(model).remaining
+        (40, 80)
+    """
+    small = copy.deepcopy(model)
+    mask, rows = Mask.of(small), list(batches)
+    for one in passes:
+        mask = one.apply(small, mask, rows).mask
+    return small
