@@ -42,10 +42,18 @@ def knob(
     )
 
 
-class Settings(BaseModel):
-    """A frozen group of knobs. A wrong name or value is refused in the user's words."""
+class Frozen(BaseModel):
+    """Plain data with checked types, such as the parts of a Record."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    def but(self, **changes: Any) -> Self:
+        """The same with some values changed, checked again. What nobody set stays unset."""
+        return type(self)(**{**self.model_dump(exclude_unset=True), **changes})
+
+
+class Settings(Frozen):
+    """A group of knobs. A wrong name or value is refused in the user's words."""
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -63,10 +71,6 @@ class Settings(BaseModel):
             return cls.model_validate(values)
         except ValidationError as error:
             raise KnobError(*_explain(cls, error, f"{within}.")) from None
-
-    def but(self, **changes: Any) -> Self:
-        """The same settings with some values changed, checked again. What nobody set stays unset."""
-        return type(self)(**{**self.model_dump(exclude_unset=True), **changes})
 
 
 @dataclass(frozen=True)

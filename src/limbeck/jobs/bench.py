@@ -54,7 +54,7 @@ def bench(
         command,
         TaskInfo(kind=kind),
         DataCard(source=f"{len(rows)} texts", columns={}, read=len(rows)),
-        [arm.but(speed=speeds[arm.name].model_dump()) for arm in arms],
+        [arm.model_copy(update={"speed": speeds[arm.name]}) for arm in arms],
         knobs=knobs | ({"translate": {"test_beam": beam}} if beam else {}),
     )
 

@@ -149,7 +149,7 @@ class Shrink(Settings):
 
     def settled(self, family: str) -> Self:
         """With the family decided."""
-        return self.but(family=family) if self.family == "auto" else self
+        return self.model_copy(update={"family": family}) if self.family == "auto" else self
 
     def sized(self, teacher: Sizes) -> Self:
         """With the preset in numbers, where a person left them open."""
@@ -161,7 +161,7 @@ class Shrink(Settings):
                 f"--student {self.preset} and knob 'student.{clash[0]}' both say how large the student is",
                 "leave one of them out",
             )
-        return self.but(**sizes)
+        return self.model_copy(update=sizes)
 
     @property
     def _names_its_size(self) -> bool:

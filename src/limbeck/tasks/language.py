@@ -155,7 +155,7 @@ class LanguageTask(Task):
 
     def _masked(self, corpus: LanguageCorpus, processor: Any, vocab_size: int) -> EncodedData:
         """The blocks as examples. Dev and test have one fixed mask, so that measurements compare."""
-        info = self.info.but(vocab_size=vocab_size)
+        info = replace(self.info, vocab_size=vocab_size)
         mask = self.knobs.table(MaskSettings).settled()
         splits: dict[str, Tokens]
         if info.kind == "generate":

@@ -174,7 +174,7 @@ class TextClassification(Task):
             processor=model.processor,
             rows={ALL: train, **gold},
             evaluator=TextEvaluator(splits.task, model.processor, rows, self.knobs.measure.examples),
-            card=splits.card.but(truncated=sum(split.truncated for split in rows.values())),
+            card=splits.card.model_copy(update={"truncated": sum(split.truncated for split in rows.values())}),
             fingerprints={"data": data_fingerprint(splits, str(self.max_length)), "labels": labels_fingerprint(splits)},
             size=len(train),
             for_teacher=tuple(rows.values()),
@@ -231,7 +231,7 @@ class TextClassification(Task):
             size=len(rows),
             augmented=len(made),
             for_teacher=tuple(mine),
-            card=data.card.but(truncated=truncated),
+            card=data.card.model_copy(update={"truncated": truncated}),
             fingerprints=prints,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -83,7 +84,7 @@ class DistillationTrainer(ObjectiveTrainer):
         self._network = teacher if isinstance(teacher, PreTrainedModel) else None
         if self._network is not None and self.task.over_vocabulary:
             vocabulary = min(self.task.vocab_size, task_of_model(self._network).vocab_size)
-            self.task = self.task.but(vocab_size=vocabulary)
+            self.task = replace(self.task, vocab_size=vocabulary)
         self._check(teacher, train_dataset)
         shapes = shape_of(model), shape_of(self._network or model)
         self._request, asked = requests(objective, *shapes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -104,7 +105,7 @@ class TrainerLoss:
             raise MismatchError(f"{type(part).__name__} does not serve {self._task.kind}", part.remedy)
         if isinstance(self.teacher, PreTrainedModel):
             size = min(self._task.vocab_size, task_of_model(self.teacher).vocab_size)
-            self._task = self._task.but(vocab_size=size)
+            self._task = replace(self._task, vocab_size=size)
             self.teacher = LiveTeacher(self.teacher, ONLY_LOGITS, size)
 
     def _teacher_trace(self, inputs: dict[str, Any], batch: Batch) -> Trace:
