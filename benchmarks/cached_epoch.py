@@ -43,7 +43,7 @@ from limbeck.data.padding import Collator
 from limbeck.data.sources.demo import demo_model
 from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus
-from limbeck.measure.memory import peak_of
+from limbeck.measure.machine import peak_of
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.students.load import load
 from limbeck.students.shrink import Shrink

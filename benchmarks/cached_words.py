@@ -46,7 +46,7 @@ from limbeck.data.settings import DataSettings
 from limbeck.data.sources.demo import demo_model, demo_reviews
 from limbeck.jobs.cache import cache
 from limbeck.jobs.settings import CacheRun
-from limbeck.measure.memory import peak_of
+from limbeck.measure.machine import peak_of
 from limbeck.objectives import LanguageModeling, Truncated
 from limbeck.students.load import load
 from limbeck.students.shrink import Shrink

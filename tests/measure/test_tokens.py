@@ -10,9 +10,8 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher
 from limbeck.data.batches import batches
 from limbeck.measure import tokens as module
-from limbeck.measure.by_task import formula_of
 from limbeck.measure.metrics import BINS
-from limbeck.measure.quality import quality
+from limbeck.measure.quality import formula_of, quality
 from limbeck.measure.significance import compare
 from limbeck.measure.tokens import token_statistics
 from limbeck.teachers.live import LiveTeacher

@@ -20,7 +20,7 @@ from limbeck.engines.ctranslate2 import read_facts
 from limbeck.jobs.bench_settings import BenchRun
 from limbeck.jobs.record import describe, measured_arm, measured_record
 from limbeck.measure.size import converted_size, is_ctranslate2, size_of
-from limbeck.measure.timing import MEASURING, measure_speed
+from limbeck.measure.speed import MEASURING, measure_speed
 from limbeck.students.load import load_saved
 from limbeck.tasks.find import kind_of_model
 

@@ -36,7 +36,7 @@ from limbeck.jobs.trial import TrialResult
 from limbeck.measure.machine import machine
 from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
-from limbeck.measure.timing import speeds_of
+from limbeck.measure.speed import speeds_of
 from limbeck.recipes.recipe import RECIPES, Apply
 from limbeck.report.units import layers
 from limbeck.students.sizes import shape_of

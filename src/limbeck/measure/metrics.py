@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limbeck.core.task import TaskInfo
-from limbeck.measure.answers import Array, answers, log_sigmoid, log_softmax, right
+from limbeck.measure.predictions import Array, answers, log_sigmoid, log_softmax, right
 
 BINS = 15
 FLAT = 1e-12  # a variance this small beside the whole sample's is rounding
@@ -24,11 +24,6 @@ class Formula(NamedTuple):
     columns: Callable[[TaskInfo, Array, Array], Array]  # logits [n, outputs], labels → [n, k]
     value: Callable[[Array, Array], Array]  # weights [r, n], columns [n, k] → [r]
     heavy: bool = False  # goes through all rows again for every resample, where the others go through sums
-
-
-def score(formula: Formula, task: TaskInfo, logits: Array, labels: Array) -> float:
-    """The metric on these rows, each counted once."""
-    return float(formula.value(np.ones((1, len(logits))), formula.columns(task, logits, labels))[0])
 
 
 # What one looks at, row by row.

@@ -1,15 +1,26 @@
-"""How good the answers are, on the rows that have a label."""
+"""How good predictions are on the rows that have a label: every metric of a task, in the order of core.metric."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from limbeck.core.errors import MismatchError
+from limbeck.core.errors import KnobError
+from limbeck.core.metric import metrics_of
 from limbeck.core.record import ClassScore
-from limbeck.core.task import TaskInfo
-from limbeck.measure.answers import Array, labelled_rows, logits_of, right
-from limbeck.measure.by_task import formulas_of
-from limbeck.measure.metrics import hits, ratio, score
+from limbeck.core.task import LANGUAGE_KINDS, TEXT_KINDS, TaskInfo
+from limbeck.measure.metrics import LANGUAGE_FORMULAS, TEXT_FORMULAS, Formula, hits, ratio
+from limbeck.measure.predictions import Array, labelled_rows
+from limbeck.measure.spans import ANSWER_FORMULAS
+from limbeck.measure.tags import TAG_FORMULAS
+from limbeck.measure.translation import TRANSLATION_FORMULAS
+
+FORMULAS: dict[str, dict[str, Formula]] = {
+    **dict.fromkeys(TEXT_KINDS, TEXT_FORMULAS),
+    **dict.fromkeys(LANGUAGE_KINDS, LANGUAGE_FORMULAS),
+    "tag": TAG_FORMULAS,
+    "answer": ANSWER_FORMULAS,
+    "translate": TRANSLATION_FORMULAS,
+}
 
 
 def quality(
@@ -23,17 +34,19 @@ def quality(
     logits, labels = labelled_rows(task, logits, labels, has_label)
     if not len(logits):
         return {}, []
-    scores = {name: score(formula, task, logits, labels) for name, formula in formulas_of(task).items()}
+    once = np.ones((1, len(logits)))
+    formulas = {name: FORMULAS[task.kind][name] for name in metrics_of(task)}
+    scores = {name: float(f.value(once, f.columns(task, logits, labels))[0]) for name, f in formulas.items()}
     if task.is_seq2seq:
         scores = {name: value for name, value in scores.items() if not np.isnan(value)}
     return scores, _per_class(task, logits, labels)
 
 
-def per_row(task: TaskInfo, logits: Array, labels: Array) -> Array:
-    """[n]: 1 where a classifier is right. Its mean is the primary metric, which other tasks' metrics are not."""
-    if task.kind != "classify":
-        raise MismatchError(f"{task.metric} is not a mean over rows", "use quality() for the whole set")
-    return right(task, logits_of(task, logits), np.asarray(labels)).astype(np.float64)
+def formula_of(task: TaskInfo, name: str) -> Formula:
+    known = metrics_of(task)
+    if name not in known:
+        raise KnobError(f"there is no metric '{name}' for {task}", f"known here: {', '.join(known)}")
+    return FORMULAS[task.kind][name]
 
 
 def _per_class(task: TaskInfo, logits: Array, labels: Array) -> list[ClassScore]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from limbeck.measure.answers import Array
 from limbeck.measure.metrics import Formula, sums_of_rows
+from limbeck.measure.predictions import Array
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)

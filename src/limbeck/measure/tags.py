@@ -15,8 +15,8 @@ import numpy as np
 
 from limbeck.core.record import ClassScore
 from limbeck.data.token.sentences import OUTSIDE, is_plain, split_tag
-from limbeck.measure.answers import Array
 from limbeck.measure.metrics import Formula, ratio, sums_of_rows
+from limbeck.measure.predictions import Array
 
 Entity = tuple[str, int, int]  # type, first word, last word
 Tags = Sequence[str]

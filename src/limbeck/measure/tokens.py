@@ -12,10 +12,9 @@ import numpy as np
 from limbeck.core.record import Fidelity
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
-from limbeck.measure.answers import Array
-from limbeck.measure.fidelity import FidelityMeter
+from limbeck.measure.fidelity import FidelityMeter, TokenExample
 from limbeck.measure.metrics import BINS
-from limbeck.measure.predict import eval_mode
+from limbeck.measure.predictions import Array, eval_mode
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,18 +22,6 @@ if TYPE_CHECKING:
 
 CONTEXT = 40  # tokens left of an example that are kept with it
 _LOGITS = 4_000_000  # of one chunk: what is held at once
-
-
-@dataclass(frozen=True)
-class TokenExample:
-    """A token on which the most probable token of student and teacher differs, as ids."""
-
-    context: tuple[int, ...]  # what stands left of it
-    label: int  # -1 where there is none
-    teacher: int
-    teacher_confidence: float
-    student: int
-    student_confidence: float
 
 
 @dataclass(frozen=True)

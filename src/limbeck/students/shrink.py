@@ -281,7 +281,7 @@ def _named_layers(rule: str, teacher_layers: int, which: str) -> list[int]:
 
 def _check_knobs(shape: Shrink, family: Family) -> None:
     """A knob of another family would be without effect."""
-    default = Shrink()
+    default = Shrink.model_construct()
     for other in map(find_family, families()):
         for name in other.knobs:
             if name not in family.knobs and getattr(shape, name) != getattr(default, name):

@@ -14,7 +14,7 @@ from limbeck.engines.ctranslate2 import CTranslate2Engine
 from limbeck.exporters.ctranslate2 import convert
 from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
-from limbeck.measure.timing import speeds_of
+from limbeck.measure.speed import speeds_of
 from limbeck.tasks.base import Evaluation
 from limbeck.tasks.directions import dev_figures, switch_notes
 from limbeck.teachers.switch import Switch, score_name

@@ -28,7 +28,7 @@ from limbeck.data.language.examples import MaskedTokens, NextTokens, Tokens
 from limbeck.data.language.masking import Masker, count_tokens
 from limbeck.data.language.settings import BlockSettings, MaskSettings
 from limbeck.data.padding import Collator
-from limbeck.measure.disagreements import token_disagreements
+from limbeck.measure.fidelity import token_disagreements
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import TokenStatistics, token_statistics
 from limbeck.objectives.language import LanguageModeling

@@ -36,7 +36,7 @@ from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
 from limbeck.engines.endpoint import Endpoint
 from limbeck.engines.transformers import ARCHITECTURE_SETTINGS, generation_config
 from limbeck.measure.size import is_ctranslate2
-from limbeck.measure.written import sacrebleu_metrics
+from limbeck.measure.translation import sacrebleu_metrics
 from limbeck.objectives.language import LanguageModeling
 from limbeck.students.languages import languages_said
 from limbeck.students.load import load

@@ -19,11 +19,10 @@ from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.engines.base import Engine, Hypothesis
 from limbeck.engines.transformers import TransformersEngine
-from limbeck.measure.disagreements import sequence_disagreements
-from limbeck.measure.fidelity import sequence_fidelity
+from limbeck.measure.fidelity import sequence_disagreements, sequence_fidelity
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import token_statistics
-from limbeck.measure.written import BEST, sentence_statistics
+from limbeck.measure.translation import BEST, sentence_statistics
 from limbeck.tasks.base import (
     Evaluation,
     Evaluator,

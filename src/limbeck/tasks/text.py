@@ -30,9 +30,8 @@ from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus, Examples, concatenate, read_texts, relabel
 from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.tinybert import MaskedWords, words_from
-from limbeck.measure.disagreements import text_disagreements
-from limbeck.measure.fidelity import fidelity
-from limbeck.measure.predict import collect, predict
+from limbeck.measure.fidelity import fidelity, text_disagreements
+from limbeck.measure.predictions import predict, teacher_logits
 from limbeck.measure.quality import quality
 from limbeck.students.load import kind_of
 from limbeck.students.load import load as load_model
@@ -118,16 +117,13 @@ class TextEvaluator(Evaluator):
         )
         return replace(found, fidelity=fidelity(self.info, found.statistics, teacher, *rows), disagreements=apart)
 
-    def test_logits(self, model: PreTrainedModel, on_share: Callable[[float], None] = lambda share: None) -> np.ndarray:
-        rows = max(self.test_rows, 1)
-        return self._logits(model, self.splits["test"], lambda done: on_share(done / rows))
+    def test_logits(self, model: PreTrainedModel, on_share: Callable[[float], None] | None = None) -> np.ndarray:
+        return self._logits(model, self.splits["test"], on_share)
 
     def _logits(
-        self, model: PreTrainedModel, split: Encoded, on_batch: Callable[[int], None] | None = None
+        self, model: PreTrainedModel, split: Encoded, on_share: Callable[[float], None] | None = None
     ) -> np.ndarray:
-        return predict(
-            model, batches(split, Collator.of(self.processor, self.info), BATCH), split.uids, on_batch=on_batch
-        )
+        return predict(model, batches(split, Collator.of(self.processor, self.info), BATCH), split.uids, on_share)
 
     @cached_property
     def _teacher_test(self) -> np.ndarray:
@@ -136,7 +132,7 @@ class TextEvaluator(Evaluator):
     def _teacher_logits(self, name: str) -> np.ndarray:
         split = self.splits[name]
         asked = batches(split, Collator.of(self.processor, self.info), BATCH)
-        return collect(lambda batch: self.teacher.answer(batch).logits, asked, split.uids, self.info.outputs)
+        return teacher_logits(self.teacher, asked, split.uids, self.info.outputs)
 
 
 @task

@@ -28,7 +28,7 @@ from limbeck.data.padding import Collator
 from limbeck.data.settings import WindowSettings
 from limbeck.data.windows import Window, WindowCorpus, WindowRows, Windows
 from limbeck.measure.fidelity import FidelityMeter
-from limbeck.measure.predict import eval_mode
+from limbeck.measure.predictions import eval_mode
 from limbeck.students.load import load
 from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluated, Evaluation, Evaluator, Model, Setup, Task, same_tokens
 from limbeck.tasks.text import check_outputs, data_fingerprint, labels_fingerprint

@@ -24,7 +24,7 @@ from transformers import (
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.measure.size import size_of, weight_bytes
 from limbeck.measure.speed import interleaved, speed
-from limbeck.measure.speed_translate import by_ctranslate2, by_generate, writes
+from limbeck.measure.speed_probe import by_ctranslate2, by_generate, writes
 
 WORDS = "der die hund katze läuft schläft the dog cat runs sleeps a b c".split()
 TOKENS = ["</s>", "<unk>", *(f"▁{word}" for word in WORDS), "<pad>"]
