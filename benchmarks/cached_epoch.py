@@ -37,7 +37,7 @@ from common import (
 )
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.objective import Objective
-from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.core.trace import NoTeacher, Teacher
 from limbeck.data.batches import batches
 from limbeck.data.padding import Collator
 from limbeck.data.sources.demo import demo_model

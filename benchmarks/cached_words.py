@@ -39,7 +39,7 @@ from limbeck.core.fingerprint import fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.core.trace import NoTeacher, Teacher
 from limbeck.data.language.examples import Tokens
 from limbeck.data.language.settings import BlockSettings, MaskSettings
 from limbeck.data.settings import DataSettings

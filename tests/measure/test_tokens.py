@@ -7,7 +7,7 @@ import torch
 from limbeck.core.errors import KnobError
 from limbeck.core.metric import metric_of, metrics_of
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import NoTeacher
+from limbeck.core.trace import NoTeacher
 from limbeck.data.batches import batches
 from limbeck.measure import tokens as module
 from limbeck.measure.metrics import BINS

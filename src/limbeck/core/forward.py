@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from limbeck.core.tap import Heads, tapped
-from limbeck.core.trace import Batch, Projection, Trace
-from limbeck.core.want import ONLY_LOGITS, Request, Want
+from limbeck.core.trace import ONLY_LOGITS, Batch, Projection, Request, Trace, Want
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import ModelError
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Request, Want
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

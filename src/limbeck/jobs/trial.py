@@ -23,8 +23,7 @@ from limbeck.core.files import atomic, explained, write_text
 from limbeck.core.progress import Watcher
 from limbeck.core.record import CurvePoint, Disagreement, SeedResult
 from limbeck.core.tap import install, uninstall
-from limbeck.core.trace import Batch
-from limbeck.core.want import ATTENTION_PARTS
+from limbeck.core.trace import ATTENTION_PARTS, Batch
 from limbeck.data.batches import to_batch
 from limbeck.jobs.plan import PlannedStep, Training, Trial
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from limbeck.core.errors import DataError, MismatchError, ModelError
 from limbeck.core.task import TEXT_KINDS, TaskInfo
-from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Batch
+from limbeck.core.trace import Batch, Teacher
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from limbeck.core.record import Fidelity
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.trace import Batch
+from limbeck.core.trace import Batch, NoTeacher, Teacher
 from limbeck.measure.fidelity import FidelityMeter, TokenExample
 from limbeck.measure.metrics import BINS
 from limbeck.measure.predictions import Array, eval_mode

@@ -19,8 +19,7 @@ from limbeck.core.fingerprint import tokenizer_fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import LANGUAGE_KINDS, Kind, TaskInfo
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.want import Want
+from limbeck.core.trace import NoTeacher, Teacher, Want
 from limbeck.data.batches import batches
 from limbeck.data.language.blocks import Blocks
 from limbeck.data.language.corpus import LanguageCorpus, load_language

@@ -21,8 +21,7 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Record
 from limbeck.core.task import SEQ2SEQ_KINDS, Kind
-from limbeck.core.teacher import Teacher
-from limbeck.core.want import Want
+from limbeck.core.trace import Teacher, Want
 from limbeck.data.rows import Dataset
 from limbeck.data.seq2seq.direction_settings import DirectionSettings, check_directions, prefix_of, tag_of
 from limbeck.data.seq2seq.directions import concatenate

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import Teacher
+from limbeck.core.trace import Teacher
 from limbeck.data.batches import batches
 from limbeck.data.padding import Collator
 from limbeck.data.seq2seq.pairs import Parallel

@@ -19,8 +19,7 @@ from limbeck.core.files import write_text
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.want import PER_TEXT, Want
+from limbeck.core.trace import PER_TEXT, NoTeacher, Teacher, Want
 from limbeck.data.augment import augment, unlabelled
 from limbeck.data.batches import batches
 from limbeck.data.match import is_generic, permutation

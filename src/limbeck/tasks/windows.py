@@ -20,9 +20,7 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Disagreement
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.trace import Batch
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, NoTeacher, Teacher, Want
 from limbeck.data.batches import batches
 from limbeck.data.padding import Collator
 from limbeck.data.settings import WindowSettings

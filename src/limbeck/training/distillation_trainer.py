@@ -12,9 +12,7 @@ from transformers import EvalPrediction, PreTrainedModel, Trainer, TrainingArgum
 from limbeck.core import tap
 from limbeck.core.errors import MismatchError
 from limbeck.core.objective import Objective, bridges, misfits, requests, wants
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import NOTHING, Request, Want
+from limbeck.core.trace import NOTHING, Batch, NoTeacher, Request, Teacher, Trace, Want
 from limbeck.students.sizes import shape_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.training.bridges import add_bridges, drop_bridges

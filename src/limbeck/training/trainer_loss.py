@@ -12,9 +12,7 @@ from transformers import PreTrainedModel
 from limbeck.core.errors import MismatchError
 from limbeck.core.objective import Objective, misfits, wants
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import ONLY_LOGITS
+from limbeck.core.trace import ONLY_LOGITS, Batch, NoTeacher, Teacher, Trace
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.teachers.live import LiveTeacher
 from limbeck.training.distillation_trainer import OF_LOGITS
