@@ -6,7 +6,7 @@ one give the score on a test set; counts of a bootstrap resample give the score 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.measure.predictions import Array, answers, log_sigmoid, log_softmax, right
 
 BINS = 15
+NATS, RIGHT, TOKENS = range(3)  # columns of what is summed over a block; those after them are bins of confidence
 FLAT = 1e-12  # a variance this small beside the whole sample's is rounding
 
 
@@ -163,24 +164,22 @@ def sums_of_rows(task: TaskInfo, statistics: Array, labels: Array) -> Array:
     return statistics
 
 
-def _per_token(weights: Array, columns: Array, place: int) -> Array:
-    return ratio(weights @ columns[:, place], weights @ columns[:, 2])
+def share(over: int, under: int) -> Callable[[Array, Array], Array]:
+    """The sum of one column per sum of another."""
+    return lambda weights, columns: ratio(weights @ columns[:, over], weights @ columns[:, under])
 
 
-def _token_nats(weights: Array, columns: Array) -> Array:
-    return _per_token(weights, columns, 0)
+def summed_quality(formulas: Mapping[str, Formula], sums: Array) -> dict[str, float]:
+    """Every metric over rows that are sums, each counted once."""
+    return {name: float(formula.value(np.ones((1, len(sums))), sums)[0]) for name, formula in formulas.items()}
 
 
 def _perplexity(weights: Array, columns: Array) -> Array:
-    return np.exp(_token_nats(weights, columns))
-
-
-def _token_accuracy(weights: Array, columns: Array) -> Array:
-    return _per_token(weights, columns, 1)
+    return np.exp(share(NATS, TOKENS)(weights, columns))
 
 
 def _token_calibration(weights: Array, columns: Array) -> Array:
-    return ratio(np.abs(weights @ columns[:, 3:]).sum(axis=1), weights @ columns[:, 2])
+    return ratio(np.abs(weights @ columns[:, 3:]).sum(axis=1), weights @ columns[:, TOKENS])
 
 
 TEXT_FORMULAS: dict[str, Formula] = {
@@ -200,7 +199,7 @@ TEXT_FORMULAS: dict[str, Formula] = {
 }
 LANGUAGE_FORMULAS: dict[str, Formula] = {
     "perplexity": Formula(sums_of_rows, _perplexity),
-    "token_nll": Formula(sums_of_rows, _token_nats),
-    "token_accuracy": Formula(sums_of_rows, _token_accuracy),
+    "token_nll": Formula(sums_of_rows, share(NATS, TOKENS)),
+    "token_accuracy": Formula(sums_of_rows, share(RIGHT, TOKENS)),
     "token_ece": Formula(sums_of_rows, _token_calibration),
 }

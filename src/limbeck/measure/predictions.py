@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from limbeck.core.errors import DataError, MismatchError, ModelError
+from limbeck.core.tap import eval_mode
 from limbeck.core.task import TEXT_KINDS, TaskInfo
 from limbeck.core.trace import Batch, Teacher
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
     from transformers import PreTrainedModel
 
 Array = NDArray[Any]
@@ -62,18 +62,6 @@ def _collect(
         if on_share is not None:
             on_share(done / max(len(rows), 1))
     return _in_order(np.concatenate(uids), np.concatenate(logits), np.asarray(rows, dtype=np.int64))
-
-
-@contextmanager
-def eval_mode(model: nn.Module) -> Iterator[None]:
-    """Eval mode inside; afterwards every module is in the mode it was in."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def _in_order(uids: Array, logits: Array, rows: Array) -> Array:

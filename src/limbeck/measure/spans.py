@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from limbeck.measure.metrics import Formula, sums_of_rows
+from limbeck.measure.metrics import Formula, summed_quality, sums_of_rows
 from limbeck.measure.predictions import Array
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -130,6 +130,4 @@ ANSWER_FORMULAS: dict[str, Formula] = {
 
 def answer_quality(sums: Array) -> dict[str, float]:
     """Every metric over these questions [questions, 2]; nothing where there are none."""
-    if not len(sums):
-        return {}
-    return {name: float(formula.value(np.ones((1, len(sums))), sums)[0]) for name, formula in ANSWER_FORMULAS.items()}
+    return summed_quality(ANSWER_FORMULAS, sums) if len(sums) else {}

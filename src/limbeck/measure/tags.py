@@ -15,12 +15,12 @@ import numpy as np
 
 from limbeck.core.record import ClassScore
 from limbeck.data.token.sentences import OUTSIDE, is_plain, split_tag
-from limbeck.measure.metrics import Formula, ratio, sums_of_rows
+from limbeck.measure.metrics import Formula, ratio, share, summed_quality, sums_of_rows
 from limbeck.measure.predictions import Array
 
 Entity = tuple[str, int, int]  # type, first word, last word
 Tags = Sequence[str]
-HITS, SAID, TRUE, RIGHT, WORDS = range(5)  # columns of what is summed
+HITS, PREDICTED, TRUE, RIGHT, WORDS = range(5)  # columns of what is summed
 
 
 def entities(tags: Tags, plain: bool = False) -> set[Entity]:
@@ -42,7 +42,7 @@ def entities(tags: Tags, plain: bool = False) -> set[Entity]:
 
 
 def each_sentence(gold: Sequence[Tags], said: Sequence[Tags], labels: Sequence[str]) -> Array:
-    """[sentences, 5] entities found, said and true; words tagged right, and words. Words without a tag are left out."""
+    """[sentences, 5] entities right, predicted and true; words tagged right, and words. Words without a tag are left out."""
     plain = is_plain(labels)
     sums = np.zeros((len(gold), 5))
     for row, (true, answer) in zip(sums, map(_known, gold, said), strict=True):
@@ -81,32 +81,18 @@ def _share(over: int, under: int) -> float:
     return over / under if under else 0.0
 
 
-def _precision(weights: Array, sums: Array) -> Array:
-    return ratio(weights @ sums[:, HITS], weights @ sums[:, SAID])
-
-
-def _recall(weights: Array, sums: Array) -> Array:
-    return ratio(weights @ sums[:, HITS], weights @ sums[:, TRUE])
-
-
 def _f1(weights: Array, sums: Array) -> Array:
-    return ratio(2 * weights @ sums[:, HITS], weights @ (sums[:, SAID] + sums[:, TRUE]))
-
-
-def _accuracy(weights: Array, sums: Array) -> Array:
-    return ratio(weights @ sums[:, RIGHT], weights @ sums[:, WORDS])
+    return ratio(2 * weights @ sums[:, HITS], weights @ (sums[:, PREDICTED] + sums[:, TRUE]))
 
 
 TAG_FORMULAS: dict[str, Formula] = {
     "f1": Formula(sums_of_rows, _f1),
-    "precision": Formula(sums_of_rows, _precision),
-    "recall": Formula(sums_of_rows, _recall),
-    "accuracy": Formula(sums_of_rows, _accuracy),
+    "precision": Formula(sums_of_rows, share(HITS, PREDICTED)),
+    "recall": Formula(sums_of_rows, share(HITS, TRUE)),
+    "accuracy": Formula(sums_of_rows, share(RIGHT, WORDS)),
 }
 
 
 def tag_quality(sums: Array) -> dict[str, float]:
     """Every metric over these sentences; nothing where no word has a tag."""
-    if not sums[:, WORDS].sum():
-        return {}
-    return {name: float(formula.value(np.ones((1, len(sums))), sums)[0]) for name, formula in TAG_FORMULAS.items()}
+    return summed_quality(TAG_FORMULAS, sums) if sums[:, WORDS].sum() else {}

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from limbeck.core.record import Fidelity
+from limbeck.core.tap import eval_mode
 from limbeck.core.trace import Batch, NoTeacher, Teacher
 from limbeck.measure.fidelity import FidelityMeter, TokenExample
 from limbeck.measure.metrics import BINS
-from limbeck.measure.predictions import Array, eval_mode
+from limbeck.measure.predictions import Array
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -19,6 +19,7 @@ from limbeck.core.forward import forward
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Disagreement
+from limbeck.core.tap import eval_mode
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, NoTeacher, Teacher, Want
 from limbeck.data.batches import batches
@@ -26,7 +27,6 @@ from limbeck.data.padding import Collator
 from limbeck.data.settings import WindowSettings
 from limbeck.data.windows import Window, WindowCorpus, WindowRows, Windows
 from limbeck.measure.fidelity import FidelityMeter
-from limbeck.measure.predictions import eval_mode
 from limbeck.students.load import load
 from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluated, Evaluation, Evaluator, Model, Setup, Task, same_tokens
 from limbeck.tasks.text import check_outputs, data_fingerprint, labels_fingerprint
