@@ -27,13 +27,11 @@ def knob(
     """A field of a Settings class: default, one line of help, limits, where the default comes from, a short flag.
 
     A `free` knob concerns speed or display alone: it may change when a run is resumed."""
-    extra: dict[str, Any] = {
-        key: value for key, value in (("source", source), ("short", short), ("free", free)) if value
-    }
+    extra: dict[str, str | bool] = {"source": source, "short": short, "free": free}
     return Field(
         default,
         description=help,
-        json_schema_extra=dict(extra),
+        json_schema_extra={key: value for key, value in extra.items() if value},
         gt=above,
         ge=at_least,
         lt=below,
@@ -74,7 +72,7 @@ class Settings(Frozen):
 
 
 @dataclass(frozen=True)
-class Table:
+class RunTable:
     """A table of a run file that some tasks add, such as [mask]."""
 
     name: str
@@ -84,7 +82,7 @@ class Table:
     by_name: bool = False  # one table per name: [directions.en-de]
 
 
-TABLES: dict[str, Table] = {}
+TABLES: dict[str, RunTable] = {}
 S = TypeVar("S", bound=Settings)
 
 
@@ -92,7 +90,7 @@ def table(name: str, help: str, kinds: tuple[str, ...], by_name: bool = False) -
     """Registers settings as a table of run files: its flags and its help follow from that."""
 
     def register(cls: type[S]) -> type[S]:
-        TABLES[name] = Table(name, cls, help, kinds, by_name)
+        TABLES[name] = RunTable(name, cls, help, kinds, by_name)
         return cls
 
     return register
@@ -140,7 +138,7 @@ class Knobs(Settings):
         return type(self)(**{**kept, **tables})
 
 
-def _changed(entry: Table, value: Any) -> str:
+def _changed(entry: RunTable, value: Any) -> str:
     """The first knob of a table, or table of that name, that somebody set; none where all is as it was."""
     if entry.by_name:
         return next(iter(value), "")
@@ -148,7 +146,7 @@ def _changed(entry: Table, value: Any) -> str:
     return next((key for key in entry.cls.model_fields if getattr(value, key) != getattr(default, key)), "")
 
 
-def _checked(entry: Table, value: Any) -> Any:
+def _checked(entry: RunTable, value: Any) -> Any:
     if not entry.by_name:
         return value if isinstance(value, entry.cls) else entry.cls.of(value, within=entry.name)
     return {

@@ -42,7 +42,7 @@ def entities(tags: Tags, plain: bool = False) -> set[Entity]:
 
 
 def each_sentence(gold: Sequence[Tags], said: Sequence[Tags], labels: Sequence[str]) -> Array:
-    """[sentences, 5] entities right, predicted and true; words tagged right, and words. Words without a tag are left out."""
+    """[sentences, 5] entities right, predicted, true; words tagged right, words. Words without a tag do not count."""
     plain = is_plain(labels)
     sums = np.zeros((len(gold), 5))
     for row, (true, answer) in zip(sums, map(_known, gold, said), strict=True):
