@@ -19,12 +19,12 @@ from limbeck.core.task import TaskInfo
 from limbeck.measure.metrics import TEXT_FORMULAS
 from limbeck.measure.predictions import (
     Array,
-    answers,
     confidence,
     labelled_rows,
     log_sigmoid,
     log_softmax,
     logits_of,
+    predictions,
     right,
     spell,
 )
@@ -103,7 +103,7 @@ def fidelity(task: TaskInfo, student_logits: Array, teacher_logits: Array, label
         return Fidelity(agreement=agreement, divergence=float(((student - teacher) ** 2).mean()))
     meter = FidelityMeter()
     meter.count(
-        right(task, student, answers(task, teacher)),
+        right(task, student, predictions(task, teacher)),
         float(_divergence(task, teacher, student).sum()),
         right(task, *labelled_rows(task, student, labels, has_label)),
         right(task, *labelled_rows(task, teacher, labels, has_label)),
@@ -180,7 +180,7 @@ def text_disagreements(
     has none."""
     student, teacher = paired(task, student_logits, teacher_logits)
     mask = np.asarray(has_label, dtype=bool)
-    mine, theirs = answers(task, student), answers(task, teacher)
+    mine, theirs = predictions(task, student), predictions(task, teacher)
     student_sure, teacher_sure = confidence(task, student), confidence(task, teacher)
     weight = np.abs(mine - theirs) if task.kind == "regress" else student_sure * teacher_sure
     student_right, teacher_right = np.zeros(len(mask), dtype=bool), np.zeros(len(mask), dtype=bool)

@@ -102,10 +102,10 @@ def peak_of(argv: Sequence[str]) -> int:
     launched = subprocess.run(
         [sys.executable, "-I", "-S", "-c", _LAUNCHER, *argv], capture_output=True, text=True, errors="replace"
     )
-    said, _, last = launched.stderr.rpartition("\n")
+    output, _, last = launched.stderr.rpartition("\n")
     code, _, maxrss = last.partition(" ")
     if launched.returncode or code != "0":
-        tail = "\n".join(said.strip().splitlines()[-20:]) or f"it ended with code {code}"
+        tail = "\n".join(output.strip().splitlines()[-20:]) or f"it ended with code {code}"
         raise LimbeckError(f"{' '.join(argv)} failed:\n{tail}", "run it by itself to see what is wrong")
     return _bytes(int(maxrss))
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limbeck.core.task import TaskInfo
-from limbeck.measure.predictions import Array, answers, log_sigmoid, log_softmax, right
+from limbeck.measure.predictions import Array, log_sigmoid, log_softmax, predictions, right
 
 BINS = 15
 NATS, RIGHT, TOKENS = range(3)  # columns of what is summed over a block; those after them are bins of confidence
@@ -35,7 +35,7 @@ def _right(task: TaskInfo, logits: Array, labels: Array) -> Array:
 
 
 def _wrong_decisions(task: TaskInfo, logits: Array, labels: Array) -> Array:
-    return (answers(task, logits) != labels).mean(axis=1, keepdims=True)
+    return (predictions(task, logits) != labels).mean(axis=1, keepdims=True)
 
 
 def _surprise(task: TaskInfo, logits: Array, labels: Array) -> Array:
@@ -52,11 +52,11 @@ def _absolute_error(task: TaskInfo, logits: Array, labels: Array) -> Array:
 
 def hits(task: TaskInfo, logits: Array, labels: Array) -> Array:
     """[n, 3C]: per class, answered and right; answered; true."""
-    said, true = answers(task, logits), labels
+    predicted, true = predictions(task, logits), labels
     if task.kind == "classify":
         classes = np.arange(task.outputs)
-        said, true = said[:, None] == classes, true[:, None] == classes
-    return np.concatenate([said & true, said, true], axis=1).astype(np.float64)
+        predicted, true = predicted[:, None] == classes, true[:, None] == classes
+    return np.concatenate([predicted & true, predicted, true], axis=1).astype(np.float64)
 
 
 def _overconfidence(task: TaskInfo, logits: Array, labels: Array) -> Array:
@@ -102,8 +102,8 @@ def ratio(over: Array, under: Array) -> Array:
 
 def _f1s(weights: Array, columns: Array) -> tuple[Array, Array, Array]:
     """F1 [r, C], rows answered or true [r, C], rows true [r, C]."""
-    both, said, true = np.split(weights @ columns, 3, axis=1)
-    return ratio(2 * both, said + true), said + true, true
+    both, predicted, true = np.split(weights @ columns, 3, axis=1)
+    return ratio(2 * both, predicted + true), predicted + true, true
 
 
 def _f1_of_class_1(weights: Array, columns: Array) -> Array:
@@ -121,16 +121,16 @@ def _f1_weighted(weights: Array, columns: Array) -> Array:
 
 
 def _f1_micro(weights: Array, columns: Array) -> Array:
-    both, said, true = (part.sum(axis=1) for part in np.split(weights @ columns, 3, axis=1))
-    return ratio(2 * both, said + true)
+    both, predicted, true = (part.sum(axis=1) for part in np.split(weights @ columns, 3, axis=1))
+    return ratio(2 * both, predicted + true)
 
 
 def _matthews(weights: Array, columns: Array) -> Array:
     """Gorodkin's R_K, which is the Matthews correlation when there are two classes."""
-    both, said, true = np.split(weights @ columns, 3, axis=1)
+    both, predicted, true = np.split(weights @ columns, 3, axis=1)
     rows = weights.sum(axis=1)
-    covariance = both.sum(axis=1) * rows - (said * true).sum(axis=1)
-    spread = (rows**2 - (said**2).sum(axis=1)) * (rows**2 - (true**2).sum(axis=1))
+    covariance = both.sum(axis=1) * rows - (predicted * true).sum(axis=1)
+    spread = (rows**2 - (predicted**2).sum(axis=1)) * (rows**2 - (true**2).sum(axis=1))
     return ratio(covariance, np.sqrt(spread))
 
 

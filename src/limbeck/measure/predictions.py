@@ -141,7 +141,7 @@ def labelled_rows(task: TaskInfo, logits: Array, labels: Array, has_label: Array
     return found[mask], labels_of(task, np.asarray(labels)[mask])
 
 
-def answers(task: TaskInfo, logits: Array) -> Array:
+def predictions(task: TaskInfo, logits: Array) -> Array:
     """The class [n], the labels whose probability is above one half [n, labels] bool, or the number [n]."""
     if task.kind == "classify":
         return logits.argmax(axis=1)
@@ -150,7 +150,7 @@ def answers(task: TaskInfo, logits: Array) -> Array:
 
 def right(task: TaskInfo, logits: Array, labels: Array) -> Array:
     """[n] bool: the answer is the label; with several labels, every one of them."""
-    same = answers(task, logits) == labels
+    same = predictions(task, logits) == labels
     return same.all(axis=1) if task.kind == "multilabel" else same
 
 

@@ -52,10 +52,10 @@ def formula_of(task: TaskInfo, name: str) -> Formula:
 def _per_class(task: TaskInfo, logits: Array, labels: Array) -> list[ClassScore]:
     if task.kind not in ("classify", "multilabel"):
         return []
-    both, said, true = hits(task, logits, labels).sum(axis=0).reshape(3, -1)
+    both, predicted, true = hits(task, logits, labels).sum(axis=0).reshape(3, -1)
     return [
         ClassScore(label=label, precision=precision, recall=recall, f1=f1, rows=int(rows))
         for label, precision, recall, f1, rows in zip(
-            task.labels, ratio(both, said), ratio(both, true), ratio(2 * both, said + true), true, strict=True
+            task.labels, ratio(both, predicted), ratio(both, true), ratio(2 * both, predicted + true), true, strict=True
         )
     ]

@@ -97,11 +97,11 @@ def exact(answer: str, gold: str) -> float:
 
 
 def word_f1(answer: str, gold: str) -> float:
-    said, true = normalised(answer).split(), normalised(gold).split()
-    if not said or not true:
-        return float(said == true)
-    same = sum((Counter(said) & Counter(true)).values())
-    return 2 * same / (len(said) + len(true))
+    predicted, true = normalised(answer).split(), normalised(gold).split()
+    if not predicted or not true:
+        return float(predicted == true)
+    same = sum((Counter(predicted) & Counter(true)).values())
+    return 2 * same / (len(predicted) + len(true))
 
 
 def each_answer(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> tuple[Array, Array]:

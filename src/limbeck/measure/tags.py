@@ -41,22 +41,22 @@ def entities(tags: Tags, plain: bool = False) -> set[Entity]:
     return found
 
 
-def each_sentence(gold: Sequence[Tags], said: Sequence[Tags], labels: Sequence[str]) -> Array:
+def each_sentence(gold: Sequence[Tags], predicted: Sequence[Tags], labels: Sequence[str]) -> Array:
     """[sentences, 5] entities right, predicted, true; words tagged right, words. Words without a tag do not count."""
     plain = is_plain(labels)
     sums = np.zeros((len(gold), 5))
-    for row, (true, answer) in zip(sums, map(_known, gold, said), strict=True):
+    for row, (true, answer) in zip(sums, map(_known, gold, predicted), strict=True):
         in_gold, in_answer = entities(true, plain), entities(answer, plain)
         right = sum(a == b for a, b in zip(true, answer, strict=True))
         row[:] = len(in_gold & in_answer), len(in_answer), len(in_gold), right, len(true)
     return sums
 
 
-def per_type(gold: Sequence[Tags], said: Sequence[Tags], labels: Sequence[str]) -> list[ClassScore]:
+def per_type(gold: Sequence[Tags], predicted: Sequence[Tags], labels: Sequence[str]) -> list[ClassScore]:
     """Precision, recall and F1 of each type of entity; of plain tags, of each tag."""
     plain = is_plain(labels)
     hits, answered, true = Counter[str](), Counter[str](), Counter[str]()
-    for tags, answer in map(_known, gold, said):
+    for tags, answer in map(_known, gold, predicted):
         in_gold, in_answer = entities(tags, plain), entities(answer, plain)
         for count, found in ((hits, in_gold & in_answer), (answered, in_answer), (true, in_gold)):
             count.update(kind for kind, _, _ in found)
@@ -72,8 +72,8 @@ def per_type(gold: Sequence[Tags], said: Sequence[Tags], labels: Sequence[str]) 
     ]
 
 
-def _known(gold: Tags, said: Tags) -> tuple[Tags, Tags]:
-    pairs = [(true, answer) for true, answer in zip(gold, said, strict=True) if true]
+def _known(gold: Tags, predicted: Tags) -> tuple[Tags, Tags]:
+    pairs = [(true, answer) for true, answer in zip(gold, predicted, strict=True) if true]
     return [true for true, _ in pairs], [answer for _, answer in pairs]
 
 

@@ -82,8 +82,8 @@ def _rows(log_q: Tensor, labels: Tensor) -> Tensor:
     """[n, 3 + BINS] what each token adds to its block."""
     import torch
 
-    sure, said = log_q.max(-1)
-    right = said == labels
+    sure, predicted = log_q.max(-1)
+    right = predicted == labels
     bin_of = (sure.exp() * BINS).ceil().long().sub(1).clamp(0, BINS - 1)
     rows = torch.zeros(len(log_q), 3 + BINS, dtype=torch.float64)
     rows[:, 0] = -log_q.gather(1, labels[:, None])[:, 0]

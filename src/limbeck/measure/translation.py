@@ -30,7 +30,7 @@ BEST = 2 * COUNTS + 4
 Closeness = Literal["bleu", "chrf"]
 DIGITS = 9  # the same factors in another order differ in their last bits: that is a tie
 
-Told = tuple[Array, Array]  # nats of surprise [n] and tokens [n]
+Surprise = tuple[Array, Array]  # nats of surprise [n] and tokens [n]
 
 
 def sacrebleu_metrics() -> ModuleType:
@@ -44,7 +44,7 @@ def sacrebleu_metrics() -> ModuleType:
 
 
 def counts(written: Sequence[str], references: Sequence[str]) -> Array:
-    """[n, 28] for BLEU: matches and totals of 1 to 4 words, length, reference length; for chrF: said, true and both."""
+    """[n, 28] for BLEU: matches and totals of 1 to 4 words, length, reference length; for chrF: predicted, true, both."""
     if len(written) != len(references):
         raise MismatchError(f"{len(written)} texts and {len(references)} references do not pair up")
     metrics = sacrebleu_metrics()
@@ -64,8 +64,8 @@ def sentence_statistics(
     greedy: Sequence[str],
     beam: Sequence[str] | None,
     references: Sequence[str],
-    gold: Told,
-    taught: Told | None = None,
+    gold: Surprise,
+    taught: Surprise | None = None,
     best: Array | None = None,
 ) -> Array:
     """[n, 61] all that the metrics are made from; what is not known counts 0 tokens, or is nan for `best`.
@@ -74,8 +74,8 @@ def sentence_statistics(
     log-probability of the model's own best translation.
     """
     nothing = np.zeros(len(references))
-    told = [*gold, *(taught or (nothing, nothing))]
-    lost = int(np.isnan(np.stack(told)).any(axis=0).sum())
+    surprise = [*gold, *(taught or (nothing, nothing))]
+    lost = int(np.isnan(np.stack(surprise)).any(axis=0).sum())
     if lost:
         raise ModelError(
             f"the model gives {lost} of {len(references)} texts a probability that is not a number",
@@ -83,7 +83,7 @@ def sentence_statistics(
         )
     by_beam = np.zeros((len(references), COUNTS)) if beam is None else counts(beam, references)
     sure = np.full(len(references), np.nan) if best is None else best
-    return np.column_stack([counts(greedy, references), by_beam, *told, sure])
+    return np.column_stack([counts(greedy, references), by_beam, *surprise, sure])
 
 
 def bleu(sums: Array) -> Array:
@@ -102,11 +102,11 @@ def bleu(sums: Array) -> Array:
 
 def chrf(sums: Array) -> Array:
     """[r] corpus chrF of summed counts [r, 18]: F of the mean precision and recall; nan where there is no character."""
-    said, true, both = sums.reshape(-1, CHARACTERS, 3).transpose(2, 0, 1)  # [r, 6]
-    orders = ((said > 0) & (true > 0)).sum(axis=1)
-    precision, recall = (ratio(ratio(both, under).sum(axis=1), orders) for under in (said, true))
+    predicted, true, both = sums.reshape(-1, CHARACTERS, 3).transpose(2, 0, 1)  # [r, 6]
+    orders = ((predicted > 0) & (true > 0)).sum(axis=1)
+    precision, recall = (ratio(ratio(both, under).sum(axis=1), orders) for under in (predicted, true))
     score = 100 * ratio((1 + RECALL**2) * precision * recall, RECALL**2 * precision + recall)
-    return np.where((said + true).any(axis=1), score, np.nan)
+    return np.where((predicted + true).any(axis=1), score, np.nan)
 
 
 # What one looks at, row by row.
