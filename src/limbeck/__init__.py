@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from limbeck.jobs.settings import Run as Run
     from limbeck.jobs.settings import TrainRun as TrainRun
     from limbeck.jobs.train import train as train
-    from limbeck.measure.significance import significance as significance
+    from limbeck.measure.quality import significance as significance
     from limbeck.objectives.loss import loss as loss
     from limbeck.passes.magnitude import Magnitude as Magnitude
     from limbeck.recipes.recipe import Recipe as Recipe

@@ -31,7 +31,7 @@ def test_the_machine_is_named() -> None:
 
 def test_naming_the_machine_imports_nothing_heavy() -> None:
     code = (
-        "import sys, json; from limbeck.measure import machine, speed, significance, predictions, size, fidelity;"
+        "import sys, json; from limbeck.measure import machine, speed, quality, predictions, size, fidelity;"
         "machine.machine(); print(json.dumps(sorted(sys.modules)))"
     )
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from limbeck.core.errors import DataError, KnobError, MismatchError, ModelError
 from limbeck.core.metric import metrics_of
 from limbeck.core.task import TaskInfo
-from limbeck.measure.quality import quality
-from limbeck.measure.significance import compare
+from limbeck.measure.quality import compare, quality
 from limbeck.measure.translation import BEST, COUNTS, TRANSLATION_FORMULAS, bleu, chrf, counts, sentence_statistics
 
 TASK = TaskInfo(kind="translate", vocab_size=100)

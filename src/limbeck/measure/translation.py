@@ -44,7 +44,7 @@ def sacrebleu_metrics() -> ModuleType:
 
 
 def counts(written: Sequence[str], references: Sequence[str]) -> Array:
-    """[n, 28] for BLEU: matches and totals of 1 to 4 words, length, reference length; for chrF: predicted, true, both."""
+    """[n, 28] BLEU: matches and totals of 1 to 4 words, length, reference length; chrF: predicted, true and both."""
     if len(written) != len(references):
         raise MismatchError(f"{len(written)} texts and {len(references)} references do not pair up")
     metrics = sacrebleu_metrics()

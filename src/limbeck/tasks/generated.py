@@ -12,7 +12,7 @@ from limbeck.core.progress import Watcher
 from limbeck.core.record import Artifact, Comparison, Record, Sample
 from limbeck.engines.ctranslate2 import CTranslate2Engine
 from limbeck.exporters.ctranslate2 import convert
-from limbeck.measure.significance import compare
+from limbeck.measure.quality import compare
 from limbeck.measure.size import size_of
 from limbeck.measure.speed import speeds_of
 from limbeck.tasks.base import Evaluation
