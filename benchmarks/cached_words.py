@@ -39,14 +39,14 @@ from limbeck.core.fingerprint import fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import NoTeacher, Teacher
+from limbeck.core.trace import NoTeacher, Teacher
 from limbeck.data.language.examples import Tokens
 from limbeck.data.language.settings import BlockSettings, MaskSettings
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.demo import demo_model, demo_reviews
 from limbeck.jobs.cache import cache
 from limbeck.jobs.settings import CacheRun
-from limbeck.measure.memory import peak_of
+from limbeck.measure.machine import peak_of
 from limbeck.objectives import LanguageModeling, Truncated
 from limbeck.students.load import load
 from limbeck.students.shrink import Shrink

@@ -26,7 +26,7 @@ from limbeck.core.objective import Objective
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Projection, Trace
 from limbeck.functional.chunked import chunk_size
-from limbeck.measure.memory import peak_of
+from limbeck.measure.machine import peak_of
 from limbeck.objectives import GeneralisedJSD, LanguageModeling, WordKD
 from limbeck.objectives.weighted_sum import weighted_sum
 from peers.projections import Inputs, serve

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, Trainer
 
     from limbeck.core.objective import Objective
-    from limbeck.core.teacher import Teacher
+    from limbeck.core.trace import Teacher
     from limbeck.data.text.encode import Encoded
     from limbeck.data.text.examples import Corpus
     from limbeck.training.schedule import Schedule

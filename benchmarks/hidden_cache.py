@@ -31,9 +31,7 @@ from common import (
     turn_by_turn,
 )
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
-from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Batch
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Batch, Request, Teacher, Want
 from limbeck.data.batches import Buckets, to_batch
 from limbeck.data.padding import Collator
 from limbeck.data.sources.demo import demo_model

@@ -22,7 +22,7 @@ from safetensors.numpy import load_file
 
 from limbeck.core.record import Arm, Comparison, Record
 from limbeck.data.sources.demo import demo_model, demo_reviews, demo_rows
-from limbeck.measure.significance import compare
+from limbeck.measure.quality import compare
 from limbeck.teachers.topk import TopKCache
 from story import HOME, WORK, limbeck
 

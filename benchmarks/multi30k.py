@@ -20,7 +20,7 @@ from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 from limbeck.engines.ctranslate2 import CTranslate2Engine
 from limbeck.jobs.record import TIMED_ONCE, now
-from limbeck.measure.significance import compare
+from limbeck.measure.quality import compare
 from limbeck.students.load import load
 from limbeck.students.seq2seq import decoder_start
 from limbeck.tasks.base import Evaluation

@@ -22,7 +22,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, set_see
 
 from common import HERE, SEED, Finding, Limit, each_turn, finish, flags, median_of, settle, turn_by_turn
 from limbeck.core.fingerprint import fingerprint
-from limbeck.core.topk import Top
+from limbeck.core.trace import Top
 from limbeck.data.sources.demo import demo_model, demo_rows
 from limbeck.teachers.topk import Manifest, TopKCache
 

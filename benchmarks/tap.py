@@ -18,7 +18,7 @@ from transformers import BertConfig, BertForSequenceClassification, set_seed
 
 from common import SEED, Finding, Limit, each_turn, finish, flags, median_of, settle, turn_by_turn
 from limbeck.core.tap import NAME, Heads, install, tapped
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Request, Want
 
 LAYERS, WIDTH, HEADS, BATCH, LENGTH = 6, 384, 12, 32, 64
 SHAPE = {

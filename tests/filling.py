@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from limbeck.core.topk import Sampled, Top
+from limbeck.core.trace import Sampled, Top
 from limbeck.teachers import topk as module
 from limbeck.teachers.codec import TopArrays, TopCodec
 from limbeck.teachers.topk import Manifest, TopKCache

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from limbeck.core.card import Paper as Paper
     from limbeck.core.card import method as method
-    from limbeck.core.chunk import Chunk as Chunk
     from limbeck.core.compress import Mask as Mask
     from limbeck.core.compress import Pass as Pass
     from limbeck.core.errors import LimbeckError as LimbeckError
@@ -34,8 +33,9 @@ if TYPE_CHECKING:
     from limbeck.core.plugins import load_plugins as load_plugins
     from limbeck.core.record import Record as Record
     from limbeck.core.trace import Batch as Batch
+    from limbeck.core.trace import Chunk as Chunk
     from limbeck.core.trace import Trace as Trace
-    from limbeck.core.want import Want as Want
+    from limbeck.core.trace import Want as Want
     from limbeck.jobs.bench import bench as bench
     from limbeck.jobs.cache import cache as cache
     from limbeck.jobs.compare import Compared as Compared
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from limbeck.jobs.settings import Run as Run
     from limbeck.jobs.settings import TrainRun as TrainRun
     from limbeck.jobs.train import train as train
-    from limbeck.measure.paired import significance as significance
+    from limbeck.measure.quality import significance as significance
     from limbeck.objectives.loss import loss as loss
     from limbeck.passes.magnitude import Magnitude as Magnitude
     from limbeck.recipes.recipe import Recipe as Recipe

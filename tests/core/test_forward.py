@@ -30,8 +30,7 @@ from transformers import (
 from limbeck.core import forward as module
 from limbeck.core.forward import forward, projects
 from limbeck.core.task import TaskInfo
-from limbeck.core.trace import Batch
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Batch, Request, Want
 
 WORDS = 50
 SHAPE = {

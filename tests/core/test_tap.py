@@ -28,7 +28,7 @@ from transformers import (
 
 from limbeck.core.errors import ModelError
 from limbeck.core.tap import NAME, install, tapped, uninstall
-from limbeck.core.want import ATTENTION_PARTS, Request, Want
+from limbeck.core.trace import ATTENTION_PARTS, Request, Want
 
 LAYERS, HEADS, LENGTH = 3, 4, 7
 SHAPE = {

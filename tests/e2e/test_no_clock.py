@@ -5,7 +5,7 @@ import pytest
 from limbeck.core.progress import Silent
 from limbeck.core.record import Record
 from limbeck.measure.settings import MeasureSettings
-from limbeck.measure.timing import speeds_of
+from limbeck.measure.speed import speeds_of
 from running import BLOCKS, limbeck
 from tongues import sentences, translate, write_pairs
 from untaught import make_teacher, of_files

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from limbeck.core.errors import MismatchError
-from limbeck.core.topk import Top
+from limbeck.core.trace import Top
 from limbeck.functional.divergence import kl
 from limbeck.functional.truncated import draw, drawn_cross_entropy, top_of, truncated_loss
 

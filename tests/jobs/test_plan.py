@@ -10,7 +10,7 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import bridges
 from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
-from limbeck.core.want import ATTENTION_PARTS, Want
+from limbeck.core.trace import ATTENTION_PARTS, Want
 from limbeck.jobs.plan import planned_steps
 from limbeck.jobs.runfile import read_run, write_run
 from limbeck.jobs.settings import Run, resolve

@@ -5,8 +5,7 @@ import torch
 
 from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Silent
-from limbeck.core.teacher import Teacher
-from limbeck.core.want import Want
+from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import batches
 from limbeck.jobs import token_cache
 from limbeck.jobs.settings import Run

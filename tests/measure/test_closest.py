@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
-from limbeck.measure.closest import Closeness, choose, closest, sentence_score
+from limbeck.measure.translation import Closeness, choose, closest, sentence_score
 
 REFERENCE = "the cat sat on the mat"
 BEAM = ["the cat is on the mat", "the cat sat on a mat", "a cat sat on the mat", "the cat sat on the rug"]

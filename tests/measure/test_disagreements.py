@@ -8,7 +8,7 @@ from scipy import special
 
 from limbeck.core.errors import MismatchError
 from limbeck.core.task import TaskInfo
-from limbeck.measure.disagreements import (
+from limbeck.measure.fidelity import (
     around,
     sequence_disagreements,
     span_disagreements,

@@ -10,7 +10,7 @@ from limbeck.core.record import Fidelity
 from limbeck.core.task import TaskInfo
 from limbeck.measure.fidelity import FidelityMeter, fidelity, sequence_fidelity
 from limbeck.measure.quality import quality
-from limbeck.measure.written import BEST, TAUGHT
+from limbeck.measure.translation import BEST, TAUGHT
 
 THREE = TaskInfo(kind="classify", labels=("a", "b", "c"))
 MANY = TaskInfo(kind="multilabel", labels=("x", "y", "z"))

@@ -14,8 +14,8 @@ from sklearn import metrics as sk
 from limbeck.core.errors import DataError, MismatchError, ModelError
 from limbeck.core.metric import METRICS, metric_of, metrics_of
 from limbeck.core.task import ENDS, Kind, TaskInfo
-from limbeck.measure.by_task import FORMULAS
-from limbeck.measure.quality import per_row, quality
+from limbeck.measure.predictions import right
+from limbeck.measure.quality import FORMULAS, quality
 
 TWO = TaskInfo(kind="classify", labels=("bad", "good"))
 FOUR = TaskInfo(kind="classify", labels=("a", "b", "c", "d"))
@@ -151,14 +151,12 @@ def test_constant_answers_do_not_correlate(answers: np.ndarray) -> None:
     assert found["spearman"] == 0.0
 
 
-def test_per_row_means_the_primary_metric() -> None:
+def test_rows_that_are_right_mean_the_primary_metric() -> None:
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(size=(50, 4)), rng.integers(0, 4, 50)
-    rows = per_row(FOUR, logits, labels)
+    rows = right(FOUR, logits, labels)
     assert rows.shape == (50,)
     assert rows.mean() == quality(FOUR, logits, labels, everyone(50))[0][FOUR.metric]
-    with pytest.raises(MismatchError, match="pearson"):
-        per_row(NUMBER, logits[:, :1], labels)
 
 
 def test_what_cannot_be_scored_is_refused() -> None:

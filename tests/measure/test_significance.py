@@ -8,8 +8,7 @@ from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.metric import metrics_of
 from limbeck.core.record import Comparison
 from limbeck.core.task import TaskInfo
-from limbeck.measure.quality import quality
-from limbeck.measure.significance import compare
+from limbeck.measure.quality import compare, quality
 
 TWO = TaskInfo(kind="classify", labels=("bad", "good"))
 MANY = TaskInfo(kind="multilabel", labels=("x", "y", "z"))

@@ -6,14 +6,17 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock, call
 
 import pytest
 from transformers import AutoTokenizer
 
 from limbeck.core.errors import DataError, KnobError, LimbeckError, ModelError
+from limbeck.core.progress import Silent
 from limbeck.core.record import Record, Speed
 from limbeck.measure import speed_probe
-from limbeck.measure.speed import interleaved, median, speed, turns
+from limbeck.measure.settings import MeasureSettings
+from limbeck.measure.speed import NOTE, measure_speed, median, speed, turns
 from running import Started, limbeck
 
 TEXTS = [("the film is good", ""), ("a dull plot", "it never ends"), ("joy and tears " * 40, "")]
@@ -21,11 +24,12 @@ POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NU
 
 
 def test_saved_folders_are_timed_each_in_a_process_of_its_own(folder: Path) -> None:
-    done: list[int] = []
+    watcher = Mock(spec=Silent())
     folders = {"teacher": folder, "student": folder}
-    found = interleaved(folders, TEXTS, repeats=1, threads=1, rounds=7, batch=2, on_probe=done.append)
+    settings = MeasureSettings(repeats=1, threads=1, rounds=7, batch_size=2)
+    found = measure_speed(folders, TEXTS, settings, max_length=128, watcher=watcher)
     assert list(found) == ["teacher", "student"]
-    assert done == [1, 2]
+    assert watcher.at.mock_calls == [call("measuring", share, NOTE) for share in (0.0, 0.475, 0.95)]
     for one in found.values():
         assert (one.engine, one.threads, one.rounds, one.batch) == ("torch fp32", 1, 7, 2)
         assert 0 < one.p50_ms <= one.p95_ms
@@ -71,8 +75,8 @@ def test_what_cannot_be_timed_is_refused_before_a_process_starts(folder: Path, t
         speed(folder, [])
     with pytest.raises(KnobError, match="0 rounds"):
         speed(folder, TEXTS, rounds=0)
-    with pytest.raises(KnobError, match="0 times"):
-        interleaved({"a": folder}, TEXTS, repeats=0)
+    with pytest.raises(KnobError, match="'repeats' cannot be 0"):
+        MeasureSettings(repeats=0)
 
 
 def test_the_probe_asks_singly_and_then_in_batches_of_like_length() -> None:

@@ -7,13 +7,11 @@ import torch
 from limbeck.core.errors import KnobError
 from limbeck.core.metric import metric_of, metrics_of
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import NoTeacher
+from limbeck.core.trace import NoTeacher
 from limbeck.data.batches import batches
 from limbeck.measure import tokens as module
-from limbeck.measure.by_task import formula_of
 from limbeck.measure.metrics import BINS
-from limbeck.measure.quality import quality
-from limbeck.measure.significance import compare
+from limbeck.measure.quality import compare, quality
 from limbeck.measure.tokens import token_statistics
 from limbeck.teachers.live import LiveTeacher
 from tiny import VOCABULARY, make_tokenizer
@@ -233,7 +231,7 @@ def test_the_metrics_of_tokens(kind):
     assert not metric_of(task, "perplexity").higher_is_better
     assert metric_of(task, "token_accuracy").higher_is_better
     with pytest.raises(KnobError, match="no metric 'accuracy'"):
-        formula_of(task, "accuracy")
+        compare(task, "accuracy", "a", "b", [], [], np.empty(0), np.empty(0))
 
 
 def compared(a, b, metric="perplexity", **names):

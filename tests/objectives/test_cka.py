@@ -7,8 +7,7 @@ from limbeck.core.forward import forward
 from limbeck.core.objective import wants
 from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Batch, Request, Trace, Want
 from limbeck.functional.cka import linear_cka
 from limbeck.objectives import LogitRegression
 from limbeck.objectives.cka import CKA

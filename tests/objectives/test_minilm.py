@@ -19,8 +19,7 @@ from limbeck.core.objective import misfits, requests, wants
 from limbeck.core.record import Shape
 from limbeck.core.tap import install
 from limbeck.core.task import TaskInfo
-from limbeck.core.trace import OF_LAYERS, Batch, Trace
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import OF_LAYERS, Batch, Request, Trace, Want
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
 from limbeck.objectives.minilm import MiniLM
 from limbeck.objectives.minilmv2 import MiniLMv2

@@ -13,8 +13,7 @@ from limbeck.core.objective import bridges, requests
 from limbeck.core.record import Shape
 from limbeck.core.tap import install
 from limbeck.core.task import TaskInfo
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Batch, Request, Trace, Want
 from limbeck.objectives.mobilebert import MobileBERTTransfer
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.recipes.mobilebert import MOBILEBERT

@@ -9,8 +9,7 @@ from limbeck.core.forward import forward
 from limbeck.core.objective import requests, wants
 from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Batch, Request, Trace, Want
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
 from limbeck.objectives.pkd import PKD
 from limbeck.objectives.weighted_sum import weighted_sum

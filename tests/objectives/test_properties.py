@@ -7,8 +7,7 @@ from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
 from limbeck.core.objective import Blend, misfits, wants
 from limbeck.core.task import TaskInfo
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, Trace, Want
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
 from limbeck.objectives.weighted_sum import weighted_sum
 

@@ -10,8 +10,7 @@ from limbeck.core.objective import misfits, wants
 from limbeck.core.record import Shape
 from limbeck.core.tap import install
 from limbeck.core.task import TaskInfo
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Batch, Request, Trace, Want
 from limbeck.objectives import LogitRegression, SoftTargets
 from limbeck.objectives.tinybert import TinyBERT
 from limbeck.objectives.weighted_sum import weighted_sum

@@ -10,9 +10,7 @@ from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import TokenObjective, wants
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, TaskInfo
-from limbeck.core.topk import Sampled
-from limbeck.core.trace import Batch, Projection, Trace
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, Projection, Sampled, Trace, Want
 from limbeck.functional.truncated import draw, top_of
 from limbeck.objectives import (
     Cosine,

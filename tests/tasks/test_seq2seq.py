@@ -10,9 +10,7 @@ from limbeck import distill
 from limbeck.core.forward import forward
 from limbeck.core.objective import Objective
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import NoTeacher
-from limbeck.core.trace import Projection, Trace
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import NoTeacher, Projection, Request, Trace, Want
 from limbeck.data.batches import batches, to_batch
 from limbeck.data.padding import Collator
 from limbeck.data.seq2seq.pairs import Parallel, source_uids

@@ -20,9 +20,7 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.forward import NOWHERE
 from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import NoTeacher
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Batch, NoTeacher, Request, Trace, Want
 from limbeck.teachers import logits as module
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import KEEPABLE, LogitsCache

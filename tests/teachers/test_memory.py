@@ -6,9 +6,7 @@ import sys
 import torch
 
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Batch, Projection, Trace
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, Projection, Teacher, Trace, Want
 from limbeck.teachers.memory import MemoryTeacher
 
 TASK = TaskInfo(kind="mask-fill", vocab_size=7)

@@ -15,9 +15,7 @@ from filelock import FileLock
 import filling
 from limbeck.core.errors import LimbeckError
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, Teacher, Trace, Want
 from limbeck.engines.base import Engine, Hypothesis
 from limbeck.teachers.logits import LogitsCache
 from limbeck.teachers.texts import TextCache

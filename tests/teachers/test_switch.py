@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from limbeck.core.chunk import Chunk
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Batch, Projection, Trace
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, Chunk, Projection, Teacher, Trace, Want
 from limbeck.functional.truncated import top_of
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.recipes.multilingual import MULTILINGUAL

@@ -19,8 +19,7 @@ import filling
 from filling import ABOUT, SAMPLED, drawns, kept, serves_the_truth, tops
 from limbeck.core.errors import KnobError, LimbeckError, MismatchError
 from limbeck.core.task import TaskInfo
-from limbeck.core.trace import Batch
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, Want
 from limbeck.teachers import topk as module
 from limbeck.teachers.ragged import from_bytes
 from limbeck.teachers.shards import DamagedError, read_shard

@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from limbeck.core.forward import forward
-from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Projection, Trace
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Projection, Request, Teacher, Trace, Want
 from limbeck.data.batches import Buckets, batches, to_batch
 from limbeck.functional.truncated import top_of
 from limbeck.objectives import LanguageModeling, SampledTargets, Truncated

@@ -9,7 +9,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from limbeck.core.errors import ModelError
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import NoTeacher
+from limbeck.core.trace import NoTeacher
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of

@@ -7,8 +7,7 @@ import torch
 from transformers import TrainerCallback, set_seed
 
 from limbeck.core.objective import requests
-from limbeck.core.teacher import NoTeacher
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import NoTeacher, Request, Want
 from limbeck.objectives import Cosine, LanguageModeling, Truncated, WordKD
 from limbeck.students.sizes import shape_of
 from limbeck.teachers.live import LiveTeacher

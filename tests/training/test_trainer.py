@@ -7,7 +7,7 @@ from transformers import TrainerCallback, set_seed
 from limbeck.core.errors import KnobError
 from limbeck.core.objective import requests
 from limbeck.core.tap import install
-from limbeck.core.teacher import NoTeacher
+from limbeck.core.trace import NoTeacher
 from limbeck.data.batches import batches
 from limbeck.data.padding import Collator
 from limbeck.data.settings import DataSettings

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from inspect import cleandoc
+from pkgutil import iter_modules
 from typing import TypeVar
 
 from limbeck.core.errors import KnobError
@@ -87,3 +89,9 @@ def class_named(name: str, module: str) -> type[Settings]:
         if card.cls.__name__ == name:
             return card.cls
     raise AttributeError(f"module '{module}' has no attribute '{name}'")
+
+
+def discover(room: str) -> None:
+    """Imports every module of a package, so that its decorators have registered what is in them."""
+    for found in iter_modules(import_module(room).__path__):
+        import_module(f"{room}.{found.name}")

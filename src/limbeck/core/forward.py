@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from limbeck.core.tap import Heads, tapped
-from limbeck.core.trace import Batch, Projection, Trace
-from limbeck.core.want import ONLY_LOGITS, Request, Want
+from limbeck.core.tap import Heads, eval_mode, tapped
+from limbeck.core.trace import ONLY_LOGITS, Batch, Projection, Request, Trace, Want
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -70,24 +69,20 @@ def _pool(states: Tensor, batch: Batch, ask: Request) -> Tensor:
 
 
 def _heads(seen: list[Heads], ask: Request) -> dict[str, Any]:
-    wanted = {
-        "attention": (Want.ATTENTION, lambda heads: heads.scores),
-        "queries": (Want.QUERIES, lambda heads: heads.queries),
-        "keys": (Want.KEYS, lambda heads: heads.keys),
-        "values": (Want.VALUES, lambda heads: heads.values),
+    shown = {
+        "attention": [heads.scores for heads in seen],
+        "queries": [heads.queries for heads in seen],
+        "keys": [heads.keys for heads in seen],
+        "values": [heads.values for heads in seen],
     }
-    return {
-        name: (Trace().logits, *(part(heads) for heads in seen))
-        for name, (want, part) in wanted.items()
-        if want & ask.want
-    }
+    return {name: (Trace().logits, *parts) for name, parts in shown.items() if Want[name.upper()] & ask.want}
 
 
 def _forward_tokens(model: nn.Module, inner: Any, batch: Batch, ask: Request, vocabulary: int) -> Trace:
     kept: list[Tensor] = []
     seen: list[Heads] = []
     plain = projects(inner, batch)
-    with tapped(ask, seen), _without_projection(inner, kept) if plain else _as_it_is():
+    with tapped(ask, seen), _without_projection(inner, kept) if plain else nullcontext():
         outputs = model(**batch.inputs, **_options(inner, ask))
     if plain:
         head = inner.get_output_embeddings()
@@ -112,13 +107,8 @@ def projects(model: Any, batch: Batch) -> bool:
 
     Numbers are planted where the projection's output would be: they must come out as they are, not scaled or capped."""
     if model not in _PLAIN:
-        modes = [(module, module.training) for module in model.modules()]
-        model.eval()
-        try:
+        with eval_mode(model):
             _PLAIN[model] = _passes_planted(model, {name: tensor[:1, :4] for name, tensor in batch.inputs.items()})
-        finally:
-            for module, training in modes:
-                module.training = training
     return _PLAIN[model]
 
 
@@ -170,8 +160,3 @@ def _without_projection(model: Any, kept: list[Tensor], planted: Tensor | None =
             head.forward = before
         if added is not None:
             setattr(model, _ADDED, added)
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield

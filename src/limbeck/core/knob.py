@@ -27,13 +27,11 @@ def knob(
     """A field of a Settings class: default, one line of help, limits, where the default comes from, a short flag.
 
     A `free` knob concerns speed or display alone: it may change when a run is resumed."""
-    extra: dict[str, Any] = {
-        key: value for key, value in (("source", source), ("short", short), ("free", free)) if value
-    }
+    extra: dict[str, str | bool] = {"source": source, "short": short, "free": free}
     return Field(
         default,
         description=help,
-        json_schema_extra=dict(extra),
+        json_schema_extra={key: value for key, value in extra.items() if value},
         gt=above,
         ge=at_least,
         lt=below,
@@ -42,10 +40,18 @@ def knob(
     )
 
 
-class Settings(BaseModel):
-    """A frozen group of knobs. A wrong name or value is refused in the user's words."""
+class Frozen(BaseModel):
+    """Plain data with checked types, such as the parts of a Record."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    def but(self, **changes: Any) -> Self:
+        """The same with some values changed, checked again. What nobody set stays unset."""
+        return type(self)(**{**self.model_dump(exclude_unset=True), **changes})
+
+
+class Settings(Frozen):
+    """A group of knobs. A wrong name or value is refused in the user's words."""
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -64,13 +70,9 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise KnobError(*_explain(cls, error, f"{within}.")) from None
 
-    def but(self, **changes: Any) -> Self:
-        """The same settings with some values changed, checked again. What nobody set stays unset."""
-        return type(self)(**{**self.model_dump(exclude_unset=True), **changes})
-
 
 @dataclass(frozen=True)
-class Table:
+class RunTable:
     """A table of a run file that some tasks add, such as [mask]."""
 
     name: str
@@ -80,7 +82,7 @@ class Table:
     by_name: bool = False  # one table per name: [directions.en-de]
 
 
-TABLES: dict[str, Table] = {}
+TABLES: dict[str, RunTable] = {}
 S = TypeVar("S", bound=Settings)
 
 
@@ -88,7 +90,7 @@ def table(name: str, help: str, kinds: tuple[str, ...], by_name: bool = False) -
     """Registers settings as a table of run files: its flags and its help follow from that."""
 
     def register(cls: type[S]) -> type[S]:
-        TABLES[name] = Table(name, cls, help, kinds, by_name)
+        TABLES[name] = RunTable(name, cls, help, kinds, by_name)
         return cls
 
     return register
@@ -136,7 +138,7 @@ class Knobs(Settings):
         return type(self)(**{**kept, **tables})
 
 
-def _changed(entry: Table, value: Any) -> str:
+def _changed(entry: RunTable, value: Any) -> str:
     """The first knob of a table, or table of that name, that somebody set; none where all is as it was."""
     if entry.by_name:
         return next(iter(value), "")
@@ -144,7 +146,7 @@ def _changed(entry: Table, value: Any) -> str:
     return next((key for key in entry.cls.model_fields if getattr(value, key) != getattr(default, key)), "")
 
 
-def _checked(entry: Table, value: Any) -> Any:
+def _checked(entry: RunTable, value: Any) -> Any:
     if not entry.by_name:
         return value if isinstance(value, entry.cls) else entry.cls.of(value, within=entry.name)
     return {

@@ -50,6 +50,20 @@ _PERPLEXITY = (
     "exp of the cross-entropy: the model is as unsure of a {} as if it chose blindly between so many; lower is better, "
     "and only models with the same tokenizer compare"
 )
+_TAG_F1 = "of whole entities: type, first and last word must be right; of words where tags mark no beginnings"
+_ANSWER_F1 = (
+    "of the words of an answer and the gold answer nearest to it, as SQuAD's script has it; mean over questions"
+)
+_EXACT_MATCH = "share of answers that are a gold answer, but for case, articles and punctuation"
+_BLEU = "corpus BLEU of greedy translations, 0 to 100, as sacrebleu has it (words by 13a, smoothed by exp)"
+_CHRF = "corpus chrF of greedy translations, 0 to 100, as sacrebleu has it: characters and not words"
+_BEAM_GAIN = "BLEU of beam search minus greedy BLEU; near 0 where greedy translations are as good"
+_OF_GOLD = (
+    "of a token of the references; only models with the same tokenizer compare, and a student that learns from "
+    "translations may translate better while this rises"
+)
+_OF_TEACHER = ("perplexity of the teacher’s translations", "of a token of the teacher’s translations")
+_P_BEST = "mean probability that a model gives to its own best translation, a whole text; high where it is sure"
 
 
 def _language(token: str) -> tuple[Metric, ...]:
@@ -86,83 +100,26 @@ METRICS: dict[str, tuple[Metric, ...]] = {
         _error("mae", "mean absolute error", "lower is better"),
     ),
     "tag": (
-        _share(
-            "f1",
-            "F1",
-            "of whole entities: type, first and last word must be right; of words where tags mark no beginnings",
-            "f1",
-        ),
+        _share("f1", "F1", _TAG_F1, "f1"),
         _share("precision", "precision", "share of the predicted entities that are true"),
         _share("recall", "recall", "share of the true entities that are predicted"),
         _share("accuracy", "accuracy", "share of words with the right tag", "accuracy"),
     ),
     "answer": (
-        _share(
-            "f1",
-            "F1",
-            "of the words of an answer and the gold answer nearest to it, as SQuAD's script has it; mean over "
-            "questions",
-            "f1",
-        ),
-        _share(
-            "exact_match",
-            "exact match",
-            "share of answers that are a gold answer, but for case, articles and punctuation",
-            "exact_match",
-        ),
+        _share("f1", "F1", _ANSWER_F1, "f1"),
+        _share("exact_match", "exact match", _EXACT_MATCH, "exact_match"),
     ),
     "mask-fill": _language("masked token"),
     "generate": _language("token"),
     "translate": (
-        Metric(
-            "bleu",
-            "BLEU",
-            "corpus BLEU of greedy translations, 0 to 100, as sacrebleu has it (words by 13a, smoothed by exp)",
-            "hundred",
-            hub="sacrebleu",
-        ),
-        Metric(
-            "chrf",
-            "chrF",
-            "corpus chrF of greedy translations, 0 to 100, as sacrebleu has it: characters and not words",
-            "hundred",
-            hub="chrf",
-            column="chrF",
-        ),
+        Metric("bleu", "BLEU", _BLEU, "hundred", hub="sacrebleu"),
+        Metric("chrf", "chrF", _CHRF, "hundred", hub="chrf", column="chrF"),
         Metric("bleu_beam", "BLEU with a beam", "BLEU of beam search", "hundred", column="BLEU beam"),
         Metric("chrf_beam", "chrF with a beam", "chrF of beam search", "hundred"),
-        Metric(
-            "beam_gain",
-            "BLEU that a beam adds",
-            "BLEU of beam search minus greedy BLEU; near 0 where greedy translations are as good",
-            "hundred",
-            False,
-            column="beam adds",
-        ),
-        Metric(
-            "perplexity",
-            "perplexity",
-            "of a token of the references; only models with the same tokenizer compare, and a student that learns "
-            "from translations may translate better while this rises",
-            "perplexity",
-            False,
-            "perplexity",
-            "perplexity, gold",
-        ),
-        Metric(
-            "perplexity_of_teacher",
-            "perplexity of the teacher’s translations",
-            "of a token of the teacher’s translations",
-            "perplexity",
-            False,
-            column="perplexity, teacher’s",
-        ),
-        _share(
-            "p_best",
-            "p(ŷ)",
-            "mean probability that a model gives to its own best translation, a whole text; high where it is sure",
-            column="p(ŷ)",
-        ),
+        Metric("beam_gain", "BLEU that a beam adds", _BEAM_GAIN, "hundred", False, column="beam adds"),
+        Metric("perplexity", "perplexity", _OF_GOLD, "perplexity", False, "perplexity", "perplexity, gold"),
+        Metric("perplexity_of_teacher", *_OF_TEACHER, "perplexity", False, column="perplexity, teacher’s"),
+        _share("p_best", "p(ŷ)", _P_BEST, column="p(ŷ)"),
     ),
 }
 

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import SerializeAsAny
 
-from limbeck.core.chunk import Chunk
 from limbeck.core.knob import Settings
 from limbeck.core.record import Shape
 from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, Kind, TaskInfo
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import NOTHING, ONLY_LOGITS, Request, Want
+from limbeck.core.trace import NOTHING, ONLY_LOGITS, Batch, Chunk, Request, Trace, Want
 
 if TYPE_CHECKING:
     from torch import Tensor

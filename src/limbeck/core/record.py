@@ -12,13 +12,13 @@ from pydantic import ValidationError
 
 from limbeck.core.errors import DataError
 from limbeck.core.files import write_text
-from limbeck.core.knob import Settings
+from limbeck.core.knob import Frozen
 from limbeck.core.task import TaskInfo
 
 SCHEMA = 1
 
 
-class Machine(Settings):
+class Machine(Frozen):
     system: str
     processor: str
     cores: int
@@ -27,14 +27,14 @@ class Machine(Settings):
     versions: dict[str, str]  # torch, transformers, limbeck, …
 
 
-class SplitCard(Settings):
+class SplitCard(Frozen):
     source: str  # a file, or how it was cut
     rows: int
     labelled: int
     per_class: dict[str, int] = {}
 
 
-class DataCard(Settings):
+class DataCard(Frozen):
     """Where the examples came from and what happened to each row."""
 
     source: str
@@ -48,7 +48,7 @@ class DataCard(Settings):
     notes: list[str] = []
 
 
-class ClassScore(Settings):
+class ClassScore(Frozen):
     label: str
     precision: float
     recall: float
@@ -56,7 +56,7 @@ class ClassScore(Settings):
     rows: int
 
 
-class Fidelity(Settings):
+class Fidelity(Frozen):
     """How close a student stays to its teacher, and how it does where the teacher is right (A) and wrong (B).
 
     Translations have no right and wrong. Their agreement is the share of test sentences whose beam translation is the
@@ -72,7 +72,7 @@ class Fidelity(Settings):
     accuracy_teacher_wrong: float | None = None
 
 
-class CurvePoint(Settings):
+class CurvePoint(Frozen):
     step: int
     epoch: float
     loss: float | None = None  # training loss, mean since the last point
@@ -80,7 +80,7 @@ class CurvePoint(Settings):
     dev: dict[str, float] = {}  # metrics on the dev set
 
 
-class SeedResult(Settings):
+class SeedResult(Frozen):
     """One model trained (or just measured) once."""
 
     seed: int
@@ -93,13 +93,13 @@ class SeedResult(Settings):
     sentences_per_second: float = 0.0  # while training
 
 
-class Size(Settings):
+class Size(Frozen):
     parameters: int
     parameters_without_embeddings: int
     bytes_on_disk: int
 
 
-class Speed(Settings):
+class Speed(Frozen):
     """Measured alone in a process of its own."""
 
     engine: str  # "torch fp32"
@@ -112,7 +112,7 @@ class Speed(Settings):
     rounds: int
 
 
-class Shape(Settings):
+class Shape(Frozen):
     architecture: str
     layers: int
     hidden: int
@@ -121,7 +121,7 @@ class Shape(Settings):
     decoder_layers: int = 0  # of an encoder-decoder, whose `layers` are the encoder's
 
 
-class Arm(Settings):
+class Arm(Frozen):
     """One way of getting a model, over all its seeds."""
 
     name: str  # "teacher", "distilled", "plain"
@@ -137,7 +137,7 @@ class Arm(Settings):
         return sum(run.quality[metric] for run in self.runs) / len(self.runs)
 
 
-class Comparison(Settings):
+class Comparison(Frozen):
     """The paired difference of two arms on the same test rows, and what it means."""
 
     better: str  # arm
@@ -152,7 +152,7 @@ class Comparison(Settings):
     sentence: str  # the honest one
 
 
-class Failure(Settings):
+class Failure(Frozen):
     """An arm that came to nothing, whole or for some seeds."""
 
     arm: str
@@ -160,7 +160,7 @@ class Failure(Settings):
     reason: str
 
 
-class Disagreement(Settings):
+class Disagreement(Frozen):
     """A test row on which student and teacher disagree."""
 
     text: str
@@ -173,7 +173,7 @@ class Disagreement(Settings):
     right: Literal["student", "teacher", "neither", ""] = ""  # where comparing with the label does not show it
 
 
-class Artifact(Settings):
+class Artifact(Frozen):
     """A trained model of an arm in another format, measured by the engine that runs it."""
 
     name: str
@@ -192,7 +192,7 @@ class Artifact(Settings):
         return f"{self.arm}, {self.precision} in {self.engine}"
 
 
-class Sample(Settings):
+class Sample(Frozen):
     """A test text, and what models wrote from it."""
 
     source: str
@@ -200,12 +200,12 @@ class Sample(Settings):
     written: dict[str, str]  # arm → text
 
 
-class Citation(Settings):
+class Citation(Frozen):
     text: str
     bibtex: str
 
 
-class Record(Settings):
+class Record(Frozen):
     schema_version: int = SCHEMA
     kind: Literal["distill", "compare", "train", "eval", "bench", "benchmark"]
     name: str

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import ModelError
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Request, Want
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -94,6 +94,18 @@ def tapped(ask: Request, seen: list[Heads]) -> Iterator[None]:
             f"layer {max(ask.heads)} was asked what its heads do, but {len(seen)} layers were seen",
             "install the tap with limbeck.core.tap.install(model), and run one process, not one thread, per device",
         )
+
+
+@contextmanager
+def eval_mode(model: nn.Module) -> Iterator[None]:
+    """Eval mode inside; afterwards every module is in the mode it was in."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def _is_installed(model: PreTrainedModel) -> bool:
@@ -190,17 +202,13 @@ def _for_each_head(query: Tensor, shared: Tensor) -> Tensor:
 
 def _probe(model: PreTrainedModel) -> str:
     """Why the model cannot have the tap, or nothing. Tried on a few tokens, some of them padding."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
     try:
-        return _compare(model)
+        with eval_mode(model):
+            return _compare(model)
     except ModelError as error:
         return error.problem
     except (AttributeError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
         return f"it did not run on a few tokens ({type(error).__name__}: {error})"
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def _compare(model: PreTrainedModel) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import ConfigDict
 
-from limbeck.core.knob import Settings
 from limbeck.core.metric import METRICS, metric_of
 
 Kind = Literal["classify", "multilabel", "regress", "mask-fill", "generate", "tag", "answer", "translate"]
@@ -16,13 +15,9 @@ WindowKind = Literal["tag", "answer"]
 Seq2SeqKind = Literal["translate"]
 Level = Literal["text", "token", "span", "vocabulary"]
 TEXT_KINDS: tuple[Kind, ...] = ("classify", "multilabel", "regress")
-LANGUAGE_KINDS: tuple[LanguageKind, ...] = (
-    "mask-fill",
-    "generate",
-)  # a row is a token, an answer a distribution over words
-SEQ2SEQ_KINDS: tuple[Seq2SeqKind, ...] = ("translate",)  # the same, and the tokens together are a text that is written
-# A row is a word whose tag is asked for, or one end of an answer, which is a place in the text.
-WINDOW_KINDS: tuple[WindowKind, ...] = ("tag", "answer")
+LANGUAGE_KINDS: tuple[LanguageKind, ...] = ("mask-fill", "generate")  # a row is a token, with a distribution over words
+SEQ2SEQ_KINDS: tuple[Seq2SeqKind, ...] = ("translate",)  # the same, and the tokens together are a text
+WINDOW_KINDS: tuple[WindowKind, ...] = ("tag", "answer")  # a row is a word with a tag, or one end of an answer
 ENDS = ("start", "end")  # the two rows of a question, and the outputs of a model that answers
 ENCODER_KINDS: tuple[Kind, ...] = (*TEXT_KINDS, *WINDOW_KINDS, "mask-fill")  # what sees the whole text
 
@@ -58,10 +53,12 @@ class _Facts:
     level: Level
     units: Units
     problem_type: str = ""  # transformers'; it has one for texts only
+    outputs: int = 0  # of a model; 0 where it has as many as there are labels
 
 
-def _of_text(problem_type: str, judged: str = "right") -> _Facts:
-    return _Facts("text-classification", "text", Units("row", "row", "sentence", "row", judged=judged), problem_type)
+def _of_text(problem_type: str, judged: str = "right", outputs: int = 0) -> _Facts:
+    units = Units("row", "row", "sentence", "row", judged=judged)
+    return _Facts("text-classification", "text", units, problem_type, outputs)
 
 
 def _of_blocks(tag: str, timing: str = "") -> _Facts:
@@ -73,9 +70,11 @@ def _of_blocks(tag: str, timing: str = "") -> _Facts:
 _FACTS: dict[str, _Facts] = {
     "classify": _of_text("single_label_classification"),
     "multilabel": _of_text("multi_label_classification"),
-    "regress": _of_text("regression", judged="closer"),
+    "regress": _of_text("regression", judged="closer", outputs=1),
     "tag": _Facts("token-classification", "token", Units("sentence", "sentence", "sentence", "word")),
-    "answer": _Facts("question-answering", "span", Units("question", "question", "question", "answer end")),
+    "answer": _Facts(
+        "question-answering", "span", Units("question", "question", "question", "answer end"), outputs=len(ENDS)
+    ),
     "mask-fill": _of_blocks("fill-mask"),
     "generate": _of_blocks("text-generation", "one forward pass, not generation token by token"),
     "translate": _Facts(
@@ -90,62 +89,42 @@ _FACTS: dict[str, _Facts] = {
 }
 
 
-class TaskInfo(Settings):
+@dataclass(frozen=True)
+class TaskInfo:
+    """What a model predicts, as plain data. What follows from the first four fields is filled in once, here."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")  # Records hold the first four fields only
+
     kind: Kind
     labels: tuple[str, ...] = ()
     vocab_size: int = 0  # of a task over a vocabulary
     metric: str = ""  # what chooses the checkpoint and leads the report; by default the first of its kind
 
-    @model_validator(mode="before")
-    @classmethod
-    def _with_metric(cls, values: dict[str, Any]) -> dict[str, Any]:
-        if "kind" not in values or values["kind"] not in METRICS:
-            return values
-        return {**values, "metric": values.get("metric") or METRICS[values["kind"]][0].name}
+    tag: str = field(init=False, repr=False)  # the Hub's name of the task
+    level: Level = field(init=False, repr=False)  # what a row of logits is of
+    units: Units = field(init=False, repr=False)
+    problem_type: str = field(init=False, repr=False)  # transformers' name; it has one for texts only
+    over_vocabulary: bool = field(init=False, repr=False)  # a row is a token, of running text or of a translation
+    is_seq2seq: bool = field(init=False, repr=False)
+    in_windows: bool = field(init=False, repr=False)
+    outputs: int = field(init=False, repr=False)
+    higher_is_better: bool = field(init=False, repr=False)
 
-    @property
-    def tag(self) -> str:
-        """The Hub's name of the task."""
-        return _FACTS[self.kind].tag
-
-    @property
-    def level(self) -> Level:
-        """What a row of logits is of."""
-        return _FACTS[self.kind].level
-
-    @property
-    def units(self) -> Units:
-        return _FACTS[self.kind].units
-
-    @property
-    def over_vocabulary(self) -> bool:
-        """A row is a token: of running text, or of a text that is written."""
-        return self.level == "vocabulary"
-
-    @property
-    def is_seq2seq(self) -> bool:
-        return self.kind in SEQ2SEQ_KINDS
-
-    @property
-    def in_windows(self) -> bool:
-        return self.level in ("token", "span")
-
-    @property
-    def outputs(self) -> int:
-        if self.over_vocabulary:
-            return self.vocab_size
-        if self.kind == "answer":
-            return len(ENDS)
-        return 1 if self.kind == "regress" else len(self.labels)
-
-    @property
-    def problem_type(self) -> str:
-        """The name transformers has for this kind of task; for tasks about tokens and spans it has none."""
-        return _FACTS[self.kind].problem_type
-
-    @property
-    def higher_is_better(self) -> bool:
-        return metric_of(self, self.metric).higher_is_better
+    def __post_init__(self) -> None:
+        facts = _FACTS[self.kind]
+        metric = self.metric or METRICS[self.kind][0].name
+        over_vocabulary = facts.level == "vocabulary"
+        derived = {
+            **vars(facts),
+            "metric": metric,
+            "over_vocabulary": over_vocabulary,
+            "is_seq2seq": self.kind in SEQ2SEQ_KINDS,
+            "in_windows": facts.level in ("token", "span"),
+            "outputs": self.vocab_size if over_vocabulary else facts.outputs or len(self.labels),
+            "higher_is_better": metric_of(self, metric).higher_is_better,
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
         if self.over_vocabulary:

@@ -1,26 +1,121 @@
-"""What a model is shown, and what it showed."""
+"""What models are asked, what they are shown and what they show: all that objectives and teachers speak of.
+
+An objective says with a Want what it needs, a teacher what it has. A model answers a Batch with a Trace.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from enum import Flag, auto
+from typing import TYPE_CHECKING, Literal
 
+from limbeck.core.errors import MismatchError
 from limbeck.core.task import TaskInfo
-from limbeck.core.topk import Sampled, Top
-from limbeck.core.want import Want
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
+Pool = Literal["cls", "mean"]
+_LOGITS = ("logits", 1.0)  # of a teacher, among what a Chunk has made
 OF_LAYERS = ("hidden", "pooled", "attention", "queries", "keys", "values")
+
+
+class Want(Flag):
+    NOTHING = 0
+    LOGITS = auto()
+    TOP = auto()
+    SAMPLED = auto()
+    HIDDEN = auto()  # every token's state after a layer
+    POOLED = auto()  # one state for the whole text
+    ATTENTION = auto()  # scores before the softmax
+    QUERIES = auto()
+    KEYS = auto()
+    VALUES = auto()
+
+    def __str__(self) -> str:
+        return ", ".join(flag.name.lower() for flag in Want if flag in self and flag.name) or "nothing"
+
+
+# What is said of the whole text, not per token: it does not depend on how the text was cut into tokens.
+PER_TEXT = Want.LOGITS | Want.POOLED
+ATTENTION_PARTS = Want.ATTENTION | Want.QUERIES | Want.KEYS | Want.VALUES
+
+
+@dataclass(frozen=True)
+class Request:
+    """Exactly what is asked of one model. Layers are counted from 1, and 0 is the embeddings."""
+
+    want: Want = Want.LOGITS
+    hidden: tuple[int, ...] = ()  # layers whose HIDDEN is asked
+    pooled: tuple[int, ...] = ()  # layers whose POOLED is asked
+    heads: tuple[int, ...] = ()  # layers whose ATTENTION, QUERIES, KEYS or VALUES are asked
+    pool: Pool = "cls"  # what stands for a text: the state of its first token, or the mean over its tokens
+
+    def __or__(self, other: Request) -> Request:
+        if self.pooled and other.pooled and self.pool != other.pool:
+            raise MismatchError(
+                "two terms let different things stand for a text (cls and mean)", "give both the same knob 'pool'"
+            )
+        return Request(
+            self.want | other.want,
+            tuple(sorted({*self.hidden, *other.hidden})),
+            tuple(sorted({*self.pooled, *other.pooled})),
+            tuple(sorted({*self.heads, *other.heads})),
+            other.pool if other.pooled else self.pool,
+        )
+
+
+ONLY_LOGITS, NOTHING = Request(), Request(Want.NOTHING)
 
 
 def _nothing() -> Tensor:
     import torch
 
     return torch.empty(0)
+
+
+# What is kept of a teacher's distribution over a vocabulary: its top, or ids drawn from it. Both speak of a flat list
+# of tokens: the predicted positions of a batch, row by row. The full log-sum-exp is kept beside the top, so that the
+# mass of the rest is known and logits can be had back.
+
+
+@dataclass(frozen=True)
+class Top:
+    """The k most probable ids of each token, most probable first; equals by the lower id."""
+
+    ids: Tensor = field(default_factory=_nothing)  # [tokens, k] int64
+    log_p: Tensor = field(default_factory=_nothing)  # [tokens, k] log-probabilities under the whole softmax, at T = 1
+    log_sum: Tensor = field(default_factory=_nothing)  # [tokens] log Σ exp(logits) over the whole vocabulary
+    # [tokens] log Σ p^(1/T) over the whole vocabulary, for the T below: log p_T(i) = log_p(i) / T − softened
+    softened: Tensor = field(default_factory=_nothing)
+    temperature: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def rows(self, tokens: slice) -> Top:
+        return Top(self.ids[tokens], self.log_p[tokens], self.log_sum[tokens], self.softened[tokens], self.temperature)
+
+    def first(self, k: int) -> Top:
+        return Top(self.ids[:, :k], self.log_p[:, :k], self.log_sum, self.softened, self.temperature)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Ids drawn from softmax(logits / T) with replacement. The weights count / draws are an unbiased target."""
+
+    ids: Tensor = field(default_factory=_nothing)  # [tokens, most] int64, distinct; unused places 0
+    weights: Tensor = field(default_factory=_nothing)  # [tokens, most] sum to 1; unused places 0
+    temperature: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def rows(self, tokens: slice) -> Sampled:
+        return Sampled(self.ids[tokens], self.weights[tokens], self.temperature)
 
 
 @dataclass(frozen=True)
@@ -80,18 +175,10 @@ class Trace:
     @property
     def has(self) -> Want:
         shown = Want.LOGITS if self.logits.numel() or self.tokens.features.numel() else Want.NOTHING
-        for part, want in (
-            (self.hidden, Want.HIDDEN),
-            (self.pooled, Want.POOLED),
-            (self.attention, Want.ATTENTION),
-            (self.queries, Want.QUERIES),
-            (self.keys, Want.KEYS),
-            (self.values, Want.VALUES),
-            (self.top.ids.numel(), Want.TOP),
-            (self.sampled.ids.numel(), Want.SAMPLED),
-        ):
-            if part:
-                shown |= want
+        shown |= Want.TOP if self.top.ids.numel() else Want.NOTHING
+        shown |= Want.SAMPLED if self.sampled.ids.numel() else Want.NOTHING
+        for name in OF_LAYERS:
+            shown |= Want[name.upper()] if getattr(self, name) else Want.NOTHING
         return shown
 
 
@@ -109,25 +196,89 @@ class Batch:
     has_label: Tensor  # bool: the row has a label
     inputs: Mapping[str, Tensor] = field(default_factory=dict)  # what the model's forward takes
     predicted: Tensor = field(default_factory=_nothing)  # bool: the rows both models speak of; empty for all
-    next_sentence_label: Tensor = field(
-        default_factory=_nothing
-    )  # [batch] 0 where the second sentence follows the first, else 1
+    # [batch] 0 where the second sentence follows the first, else 1
+    next_sentence_label: Tensor = field(default_factory=_nothing)
 
     @property
     def in_loss(self) -> Tensor:
         """bool: the rows a soft term speaks of. Of texts and places, every one; of tokens, those asked about."""
         import torch
 
-        return (
-            self.predicted if self.task.over_vocabulary and self.predicted.numel() else torch.ones_like(self.has_label)
-        )
+        chosen = self.task.over_vocabulary and self.predicted.numel()
+        return self.predicted if chosen else torch.ones_like(self.has_label)
 
     def to(self, device: torch.device) -> Batch:
         """The same, with what models read, and which of their answers are asked, on `device`."""
         inputs = {name: tensor.to(device) for name, tensor in self.inputs.items()}
-        return replace(
-            self,
-            inputs=inputs,
-            predicted=self.predicted.to(device),
-            next_sentence_label=self.next_sentence_label.to(device),
-        )
+        predicted, next_sentence_label = self.predicted.to(device), self.next_sentence_label.to(device)
+        return replace(self, inputs=inputs, predicted=predicted, next_sentence_label=next_sentence_label)
+
+
+class Teacher(ABC):
+    has: Want  # what it can show
+
+    @abstractmethod
+    def answer(self, batch: Batch) -> Trace:
+        """What the teacher says of these examples, on the batch's device, without gradient."""
+
+
+class NoTeacher(Teacher):
+    """For objectives that want nothing: the student learns from labels alone."""
+
+    has = Want.NOTHING
+
+    def answer(self, batch: Batch) -> Trace:
+        return Trace()
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some tokens of a batch, and what both models say of them: all that a term over tokens may look at.
+
+    The [tokens, vocabulary] tensors of a chunk are made when asked for and shared between terms."""
+
+    logits: Tensor  # [n, vocabulary] the student's
+    labels: Tensor  # [n] token ids; anything where not labelled
+    has_label: Tensor  # [n] bool
+    teacher: Trace  # of the whole batch
+    tokens: slice  # which of its asked tokens these are
+    _made: dict[tuple[str, float], Tensor] = field(default_factory=dict)
+
+    def log_q(self, temperature: float = 1.0) -> Tensor:
+        """[n, vocabulary] the student's log-probabilities."""
+        return self._log_softmax("student", temperature)
+
+    def log_p(self, temperature: float = 1.0) -> Tensor:
+        """[n, vocabulary] the log-probabilities of a live teacher."""
+        return self._log_softmax("teacher", temperature)
+
+    def teacher_logits(self) -> Tensor:
+        """[n, vocabulary] of a live teacher."""
+        return self._made.setdefault(_LOGITS, self._teacher_logits())
+
+    @property
+    def top(self) -> Top:
+        """Of a cached teacher; empty if it is live."""
+        return self.teacher.top.rows(self.tokens) if len(self.teacher.top) else self.teacher.top
+
+    @property
+    def sampled(self) -> Sampled:
+        return self.teacher.sampled.rows(self.tokens) if len(self.teacher.sampled) else self.teacher.sampled
+
+    def _teacher_logits(self) -> Tensor:
+        """Not kept unless a term looks at them: the log-probabilities are as large."""
+        if _LOGITS in self._made:
+            return self._made[_LOGITS]
+        return _wide(self.teacher.tokens.logits(self.tokens)).detach()
+
+    def _log_softmax(self, whose: str, temperature: float) -> Tensor:
+        key = (whose, temperature)
+        if key not in self._made:
+            logits = _wide(self.logits) if whose == "student" else self._teacher_logits()
+            self._made[key] = (logits if temperature == 1 else logits / temperature).log_softmax(-1)
+        return self._made[key]
+
+
+def _wide(x: Tensor) -> Tensor:
+    """At least float32: T < 1 and large vocabularies overflow half precision."""
+    return x.float() if x.dtype.itemsize < 4 else x

@@ -14,12 +14,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from limbeck.core.count import count_parameters
 from limbeck.core.errors import ModelError
 from limbeck.core.files import atomic_folder
 from limbeck.core.progress import no_progress_bars
 from limbeck.engines.ctranslate2 import FACTS, import_ctranslate2
 from limbeck.engines.transformers import generation_config, max_length
+from limbeck.measure.size import count_parameters
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from limbeck.core.topk import Top
+from limbeck.core.trace import Top
 
 _FLOOR = -1e30  # stands for −∞, so that 0 · log 0 is 0 in value and gradient
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from limbeck.core.errors import MismatchError
-from limbeck.core.topk import Sampled, Top
+from limbeck.core.trace import Sampled, Top
 from limbeck.functional.divergence import wide
 from limbeck.functional.softmax import pick
 

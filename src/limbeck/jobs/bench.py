@@ -20,7 +20,7 @@ from limbeck.engines.ctranslate2 import read_facts
 from limbeck.jobs.bench_settings import BenchRun
 from limbeck.jobs.record import describe, measured_arm, measured_record
 from limbeck.measure.size import converted_size, is_ctranslate2, size_of
-from limbeck.measure.timing import MEASURING, measure_speed
+from limbeck.measure.speed import MEASURING, measure_speed
 from limbeck.students.load import load_saved
 from limbeck.tasks.find import kind_of_model
 
@@ -54,7 +54,7 @@ def bench(
         command,
         TaskInfo(kind=kind),
         DataCard(source=f"{len(rows)} texts", columns={}, read=len(rows)),
-        [arm.but(speed=speeds[arm.name].model_dump()) for arm in arms],
+        [arm.model_copy(update={"speed": speeds[arm.name]}) for arm in arms],
         knobs=knobs | ({"translate": {"test_beam": beam}} if beam else {}),
     )
 

@@ -18,7 +18,7 @@ from limbeck.jobs.folder import RECORD_FILE, install, locked
 from limbeck.jobs.pipeline import Pipeline
 from limbeck.jobs.record import build_record
 from limbeck.jobs.settings import CUSTOM, Run, check_names
-from limbeck.measure.timing import MEASURING
+from limbeck.measure.speed import MEASURING
 from limbeck.recipes.recipe import to_table
 from limbeck.report import Report
 from limbeck.students.shrink import Shrink

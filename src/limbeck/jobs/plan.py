@@ -11,16 +11,15 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from limbeck.core.count import count_parameters, tables_of
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.fingerprint import fingerprint
 from limbeck.core.objective import Objective, bridges, requests, wants
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Shape
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.want import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, Request, Want
+from limbeck.core.trace import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, NoTeacher, Request, Teacher, Want
 from limbeck.functional.layermap import layer_pairs
 from limbeck.jobs.settings import Job, Run, plan_of, resolve
+from limbeck.measure.size import count_parameters, tables_of
 from limbeck.recipes.recipe import (
     MAIN,
     Apply,

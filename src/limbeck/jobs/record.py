@@ -34,9 +34,9 @@ from limbeck.jobs.plan import ArmPlan, Training
 from limbeck.jobs.settings import Job
 from limbeck.jobs.trial import TrialResult
 from limbeck.measure.machine import machine
-from limbeck.measure.significance import compare
+from limbeck.measure.quality import compare
 from limbeck.measure.size import size_of
-from limbeck.measure.timing import speeds_of
+from limbeck.measure.speed import speeds_of
 from limbeck.recipes.recipe import RECIPES, Apply
 from limbeck.report.units import layers
 from limbeck.students.sizes import shape_of

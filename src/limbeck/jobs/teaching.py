@@ -19,8 +19,7 @@ import numpy as np
 from limbeck.core.errors import KnobError, MismatchError, ModelError, TeacherMismatch
 from limbeck.core.progress import Watcher
 from limbeck.core.tap import install
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.want import ATTENTION_PARTS, NOTHING, Request, Want
+from limbeck.core.trace import ATTENTION_PARTS, NOTHING, NoTeacher, Request, Teacher, Want
 from limbeck.data.batches import batches
 from limbeck.data.rows import Dataset
 from limbeck.jobs.plan import ArmPlan, Training

@@ -11,7 +11,7 @@ import torch
 
 from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Watcher
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Request, Want
 from limbeck.data.batches import batches
 from limbeck.tasks.base import COLLECTING, Setup
 from limbeck.teachers.live import LiveTeacher

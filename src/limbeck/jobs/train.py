@@ -21,7 +21,7 @@ from limbeck.jobs.pipeline import Pipeline, start
 from limbeck.jobs.plan import ArmPlan, Start, Training
 from limbeck.jobs.record import build_record
 from limbeck.jobs.settings import TrainRun
-from limbeck.measure.timing import MEASURING
+from limbeck.measure.speed import MEASURING
 from limbeck.recipes.recipe import MAIN
 from limbeck.report import Report
 from limbeck.students.sizes import shape_of

@@ -23,8 +23,7 @@ from limbeck.core.files import atomic, explained, write_text
 from limbeck.core.progress import Watcher
 from limbeck.core.record import CurvePoint, Disagreement, SeedResult
 from limbeck.core.tap import install, uninstall
-from limbeck.core.trace import Batch
-from limbeck.core.want import ATTENTION_PARTS
+from limbeck.core.trace import ATTENTION_PARTS, Batch
 from limbeck.data.batches import to_batch
 from limbeck.jobs.plan import PlannedStep, Training, Trial
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot
@@ -66,7 +65,10 @@ class Progress:
     def after(self, done: dict[str, Any]) -> Progress:
         """With what a finished step left in its folder."""
         later = [CurvePoint(**point) for point in done["curve"]]
-        shifted = (point.but(step=point.step + self.steps, epoch=point.epoch + self.epochs) for point in later)
+        shifted = (
+            point.model_copy(update={"step": point.step + self.steps, "epoch": point.epoch + self.epochs})
+            for point in later
+        )
         return Progress(
             self.seconds + done["seconds"],
             self.epochs + done["epochs"],
@@ -207,11 +209,13 @@ class _Work:
         dev_score = past.dev_score
         if dev_score is None:
             dev_score = arm.data.evaluator.dev_metrics(model)[arm.data.info.metric] * self._sign
-        result = found.result(self.trial.seed).but(
-            curve=[point.model_dump() for point in past.curve],
-            seconds=past.seconds,
-            best_step=past.best_step,
-            sentences_per_second=past.epochs * arm.rows / past.seconds if past.seconds else 0.0,
+        result = found.result(self.trial.seed).model_copy(
+            update={
+                "curve": list(past.curve),
+                "seconds": past.seconds,
+                "best_step": past.best_step,
+                "sentences_per_second": past.epochs * arm.rows / past.seconds if past.seconds else 0.0,
+            }
         )
         kept = {
             "result": result.model_dump(),

@@ -6,15 +6,16 @@ one give the score on a test set; counts of a bootstrap resample give the score 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from limbeck.core.task import TaskInfo
-from limbeck.measure.answers import Array, answers, log_sigmoid, log_softmax, right
+from limbeck.measure.predictions import Array, log_sigmoid, log_softmax, predictions, right
 
 BINS = 15
+NATS, RIGHT, TOKENS = range(3)  # columns of what is summed over a block; those after them are bins of confidence
 FLAT = 1e-12  # a variance this small beside the whole sample's is rounding
 
 
@@ -26,11 +27,6 @@ class Formula(NamedTuple):
     heavy: bool = False  # goes through all rows again for every resample, where the others go through sums
 
 
-def score(formula: Formula, task: TaskInfo, logits: Array, labels: Array) -> float:
-    """The metric on these rows, each counted once."""
-    return float(formula.value(np.ones((1, len(logits))), formula.columns(task, logits, labels))[0])
-
-
 # What one looks at, row by row.
 
 
@@ -39,7 +35,7 @@ def _right(task: TaskInfo, logits: Array, labels: Array) -> Array:
 
 
 def _wrong_decisions(task: TaskInfo, logits: Array, labels: Array) -> Array:
-    return (answers(task, logits) != labels).mean(axis=1, keepdims=True)
+    return (predictions(task, logits) != labels).mean(axis=1, keepdims=True)
 
 
 def _surprise(task: TaskInfo, logits: Array, labels: Array) -> Array:
@@ -56,11 +52,11 @@ def _absolute_error(task: TaskInfo, logits: Array, labels: Array) -> Array:
 
 def hits(task: TaskInfo, logits: Array, labels: Array) -> Array:
     """[n, 3C]: per class, answered and right; answered; true."""
-    said, true = answers(task, logits), labels
+    predicted, true = predictions(task, logits), labels
     if task.kind == "classify":
         classes = np.arange(task.outputs)
-        said, true = said[:, None] == classes, true[:, None] == classes
-    return np.concatenate([said & true, said, true], axis=1).astype(np.float64)
+        predicted, true = predicted[:, None] == classes, true[:, None] == classes
+    return np.concatenate([predicted & true, predicted, true], axis=1).astype(np.float64)
 
 
 def _overconfidence(task: TaskInfo, logits: Array, labels: Array) -> Array:
@@ -106,8 +102,8 @@ def ratio(over: Array, under: Array) -> Array:
 
 def _f1s(weights: Array, columns: Array) -> tuple[Array, Array, Array]:
     """F1 [r, C], rows answered or true [r, C], rows true [r, C]."""
-    both, said, true = np.split(weights @ columns, 3, axis=1)
-    return ratio(2 * both, said + true), said + true, true
+    both, predicted, true = np.split(weights @ columns, 3, axis=1)
+    return ratio(2 * both, predicted + true), predicted + true, true
 
 
 def _f1_of_class_1(weights: Array, columns: Array) -> Array:
@@ -125,16 +121,16 @@ def _f1_weighted(weights: Array, columns: Array) -> Array:
 
 
 def _f1_micro(weights: Array, columns: Array) -> Array:
-    both, said, true = (part.sum(axis=1) for part in np.split(weights @ columns, 3, axis=1))
-    return ratio(2 * both, said + true)
+    both, predicted, true = (part.sum(axis=1) for part in np.split(weights @ columns, 3, axis=1))
+    return ratio(2 * both, predicted + true)
 
 
 def _matthews(weights: Array, columns: Array) -> Array:
     """Gorodkin's R_K, which is the Matthews correlation when there are two classes."""
-    both, said, true = np.split(weights @ columns, 3, axis=1)
+    both, predicted, true = np.split(weights @ columns, 3, axis=1)
     rows = weights.sum(axis=1)
-    covariance = both.sum(axis=1) * rows - (said * true).sum(axis=1)
-    spread = (rows**2 - (said**2).sum(axis=1)) * (rows**2 - (true**2).sum(axis=1))
+    covariance = both.sum(axis=1) * rows - (predicted * true).sum(axis=1)
+    spread = (rows**2 - (predicted**2).sum(axis=1)) * (rows**2 - (true**2).sum(axis=1))
     return ratio(covariance, np.sqrt(spread))
 
 
@@ -168,24 +164,22 @@ def sums_of_rows(task: TaskInfo, statistics: Array, labels: Array) -> Array:
     return statistics
 
 
-def _per_token(weights: Array, columns: Array, place: int) -> Array:
-    return ratio(weights @ columns[:, place], weights @ columns[:, 2])
+def share(over: int, under: int) -> Callable[[Array, Array], Array]:
+    """The sum of one column per sum of another."""
+    return lambda weights, columns: ratio(weights @ columns[:, over], weights @ columns[:, under])
 
 
-def _token_nats(weights: Array, columns: Array) -> Array:
-    return _per_token(weights, columns, 0)
+def summed_quality(formulas: Mapping[str, Formula], sums: Array) -> dict[str, float]:
+    """Every metric over rows that are sums, each counted once."""
+    return {name: float(formula.value(np.ones((1, len(sums))), sums)[0]) for name, formula in formulas.items()}
 
 
 def _perplexity(weights: Array, columns: Array) -> Array:
-    return np.exp(_token_nats(weights, columns))
-
-
-def _token_accuracy(weights: Array, columns: Array) -> Array:
-    return _per_token(weights, columns, 1)
+    return np.exp(share(NATS, TOKENS)(weights, columns))
 
 
 def _token_calibration(weights: Array, columns: Array) -> Array:
-    return ratio(np.abs(weights @ columns[:, 3:]).sum(axis=1), weights @ columns[:, 2])
+    return ratio(np.abs(weights @ columns[:, 3:]).sum(axis=1), weights @ columns[:, TOKENS])
 
 
 TEXT_FORMULAS: dict[str, Formula] = {
@@ -205,7 +199,7 @@ TEXT_FORMULAS: dict[str, Formula] = {
 }
 LANGUAGE_FORMULAS: dict[str, Formula] = {
     "perplexity": Formula(sums_of_rows, _perplexity),
-    "token_nll": Formula(sums_of_rows, _token_nats),
-    "token_accuracy": Formula(sums_of_rows, _token_accuracy),
+    "token_nll": Formula(sums_of_rows, share(NATS, TOKENS)),
+    "token_accuracy": Formula(sums_of_rows, share(RIGHT, TOKENS)),
     "token_ece": Formula(sums_of_rows, _token_calibration),
 }

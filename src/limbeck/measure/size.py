@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from limbeck.core.count import count_parameters
 from limbeck.core.errors import ModelError
 from limbeck.core.progress import no_progress_bars
 from limbeck.core.record import Size
 from limbeck.engines.ctranslate2 import find_facts
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel
 
 
@@ -55,3 +56,20 @@ def _saved_bytes(model: PreTrainedModel) -> int:
     with no_progress_bars(), tempfile.TemporaryDirectory(prefix="limbeck-size-") as folder:
         model.save_pretrained(folder)
         return weight_bytes(folder)
+
+
+def count_parameters(model: PreTrainedModel) -> tuple[int, int]:
+    """All of them, and those outside tables of embeddings; what two names share counts once."""
+    every = _elements(model.parameters())
+    return every, every - _elements(tables_of(model))
+
+
+def tables_of(model: PreTrainedModel) -> list[Tensor]:
+    """What is looked up and not multiplied, unless a head shares it."""
+    from torch import nn
+
+    return [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
+
+
+def _elements(tensors: Iterable[Tensor]) -> int:
+    return sum({tensor.data_ptr() or id(tensor): tensor.numel() for tensor in tensors}.values())

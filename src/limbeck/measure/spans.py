@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from limbeck.measure.answers import Array
-from limbeck.measure.metrics import Formula, sums_of_rows
+from limbeck.measure.metrics import Formula, summed_quality, sums_of_rows
+from limbeck.measure.predictions import Array
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -97,11 +97,11 @@ def exact(answer: str, gold: str) -> float:
 
 
 def word_f1(answer: str, gold: str) -> float:
-    said, true = normalised(answer).split(), normalised(gold).split()
-    if not said or not true:
-        return float(said == true)
-    same = sum((Counter(said) & Counter(true)).values())
-    return 2 * same / (len(said) + len(true))
+    predicted, true = normalised(answer).split(), normalised(gold).split()
+    if not predicted or not true:
+        return float(predicted == true)
+    same = sum((Counter(predicted) & Counter(true)).values())
+    return 2 * same / (len(predicted) + len(true))
 
 
 def each_answer(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> tuple[Array, Array]:
@@ -130,6 +130,4 @@ ANSWER_FORMULAS: dict[str, Formula] = {
 
 def answer_quality(sums: Array) -> dict[str, float]:
     """Every metric over these questions [questions, 2]; nothing where there are none."""
-    if not len(sums):
-        return {}
-    return {name: float(formula.value(np.ones((1, len(sums))), sums)[0]) for name, formula in ANSWER_FORMULAS.items()}
+    return summed_quality(ANSWER_FORMULAS, sums) if len(sums) else {}

@@ -10,17 +10,81 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from limbeck.core.errors import DataError, KnobError, LimbeckError, ModelError
+from limbeck.core.progress import Watcher
 from limbeck.core.record import Speed
 from limbeck.measure.machine import usable_cores
+from limbeck.measure.settings import MeasureSettings
 from limbeck.measure.size import is_ctranslate2
 
 Engine = Literal["auto", "torch", "ctranslate2"]
+MEASURING = "measuring"  # the progress item
+NOTE = "latency and memory, one process at a time"
+
+
+def measure_speed(
+    folders: Mapping[str, Path | str],
+    texts: Sequence[tuple[str, str]],
+    settings: MeasureSettings,
+    max_length: int,
+    watcher: Watcher,
+    beam: int = 0,
+) -> dict[str, Speed]:
+    """Several models in turn, so that a machine that slows down hurts all alike.
+
+    Each figure is the median over a model's repeats; its rounds are those of all repeats.
+    """
+    texts = texts[: max(settings.rounds, 256)]
+    order = turns(list(folders), settings.repeats)
+    found: dict[str, list[Speed]] = {name: [] for name in folders}
+    watcher.at(MEASURING, 0.0, NOTE)
+    for done, name in enumerate(order, start=1):
+        one = speed(
+            folders[name],
+            texts,
+            threads=settings.threads,
+            rounds=settings.rounds,
+            batch=settings.batch_size,
+            max_length=max_length,
+            beam=beam,
+        )
+        found[name].append(one)
+        watcher.at(MEASURING, 0.95 * done / len(order), NOTE)
+    return {name: median(of_one) for name, of_one in found.items()}
+
+
+def speeds_of(
+    folders: dict[str, Path],
+    texts: Sequence[tuple[str, str]],
+    settings: MeasureSettings,
+    max_length: int,
+    watcher: Watcher,
+    beam: int = 0,
+) -> tuple[dict[str, Speed], list[str]]:
+    """The speed of each model, if it is to be measured. If timing fails, the run goes on and the reason is noted."""
+    how = (texts, settings, max_length, watcher, beam)
+    if not settings.speed:
+        return {}, []
+    try:
+        return measure_speed(folders, *how), []
+    except LimbeckError:
+        speeds: dict[str, Speed] = {}
+        notes = []
+        for name, folder in folders.items():
+            try:
+                speeds |= measure_speed({name: folder}, *how)
+            except LimbeckError as error:
+                notes.append(f"Not timed: {error.problem.strip().splitlines()[0].rstrip(':')}.")
+        if len(speeds) > 1:
+            notes.insert(
+                0, "Models were timed one after another, not in rotation, since one of them could not be timed."
+            )
+        return speeds, notes
 
 
 def speed(
@@ -54,34 +118,6 @@ def speed(
     return Speed(**_probe({**job, **how}))
 
 
-def interleaved(
-    folders: Mapping[str, Path | str],
-    texts: Sequence[tuple[str, str]],
-    repeats: int = 3,
-    *,
-    threads: int = 0,
-    rounds: int = 100,
-    batch: int = 32,
-    max_length: int = 128,
-    beam: int = 0,
-    on_probe: Callable[[int], None] | None = None,
-) -> dict[str, Speed]:
-    """Several models in turn, `repeats` times, so that a machine that slows down hurts all alike.
-
-    Each figure is the median over a model's repeats; its rounds are those of all repeats. `on_probe` hears how many
-    of the len(folders) × repeats measurements are done.
-    """
-    if repeats < 1:
-        raise KnobError(f"cannot measure {repeats} times", "repeats is at least 1")
-    found: dict[str, list[Speed]] = {name: [] for name in folders}
-    for done, name in enumerate(turns(list(folders), repeats), start=1):
-        one = speed(folders[name], texts, threads=threads, rounds=rounds, batch=batch, max_length=max_length, beam=beam)
-        found[name].append(one)
-        if on_probe is not None:
-            on_probe(done)
-    return {name: median(of_one) for name, of_one in found.items()}
-
-
 def turns(names: Sequence[str], repeats: int) -> list[str]:
     """Every name once per repeat, each repeat starting one name later."""
     return [names[(start + place) % len(names)] for start in range(repeats) for place in range(len(names))]
@@ -98,11 +134,11 @@ def median(of_one: Sequence[Speed]) -> Speed:
     )
 
 
-def _engine(folder: Path | str, asked: Engine) -> Literal["torch", "ctranslate2"]:
+def _engine(folder: Path | str, engine: Engine) -> Literal["torch", "ctranslate2"]:
     """The engine that opens a folder: each format has one."""
     fits: Literal["torch", "ctranslate2"] = "ctranslate2" if is_ctranslate2(folder) else "torch"
-    if asked not in ("auto", fits):
-        raise KnobError(f"{asked} cannot open {folder}, which is kept for {fits}", f"use engine 'auto' or '{fits}'")
+    if engine not in ("auto", fits):
+        raise KnobError(f"{engine} cannot open {folder}, which is kept for {fits}", f"use engine 'auto' or '{fits}'")
     if fits == "ctranslate2" and find_spec("ctranslate2") is None:
         raise KnobError(f"{folder} is run by CTranslate2, which is not here", "pip install 'limbeck[translate]'")
     return fits
@@ -123,9 +159,9 @@ def _probe(job: dict[str, object]) -> dict[str, float]:
         env={**os.environ, **dict.fromkeys(pools, threads), **quiet},
     )
     if child.returncode:
-        said = "\n".join(child.stderr.strip().splitlines()[-20:]) or f"it ended with code {child.returncode}"
+        output = "\n".join(child.stderr.strip().splitlines()[-20:]) or f"it ended with code {child.returncode}"
         raise LimbeckError(
-            f"the speed of {job['folder']} cannot be measured:\n{said}",
+            f"the speed of {job['folder']} cannot be measured:\n{output}",
             "check that transformers or CTranslate2 opens the folder, and that there is memory enough",
         )
     return dict(json.loads(child.stdout.splitlines()[-1]))

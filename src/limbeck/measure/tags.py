@@ -15,12 +15,12 @@ import numpy as np
 
 from limbeck.core.record import ClassScore
 from limbeck.data.token.sentences import OUTSIDE, is_plain, split_tag
-from limbeck.measure.answers import Array
-from limbeck.measure.metrics import Formula, ratio, sums_of_rows
+from limbeck.measure.metrics import Formula, ratio, share, summed_quality, sums_of_rows
+from limbeck.measure.predictions import Array
 
 Entity = tuple[str, int, int]  # type, first word, last word
 Tags = Sequence[str]
-HITS, SAID, TRUE, RIGHT, WORDS = range(5)  # columns of what is summed
+HITS, PREDICTED, TRUE, RIGHT, WORDS = range(5)  # columns of what is summed
 
 
 def entities(tags: Tags, plain: bool = False) -> set[Entity]:
@@ -41,22 +41,22 @@ def entities(tags: Tags, plain: bool = False) -> set[Entity]:
     return found
 
 
-def each_sentence(gold: Sequence[Tags], said: Sequence[Tags], labels: Sequence[str]) -> Array:
-    """[sentences, 5] entities found, said and true; words tagged right, and words. Words without a tag are left out."""
+def each_sentence(gold: Sequence[Tags], predicted: Sequence[Tags], labels: Sequence[str]) -> Array:
+    """[sentences, 5] entities right, predicted, true; words tagged right, words. Words without a tag do not count."""
     plain = is_plain(labels)
     sums = np.zeros((len(gold), 5))
-    for row, (true, answer) in zip(sums, map(_known, gold, said), strict=True):
+    for row, (true, answer) in zip(sums, map(_known, gold, predicted), strict=True):
         in_gold, in_answer = entities(true, plain), entities(answer, plain)
         right = sum(a == b for a, b in zip(true, answer, strict=True))
         row[:] = len(in_gold & in_answer), len(in_answer), len(in_gold), right, len(true)
     return sums
 
 
-def per_type(gold: Sequence[Tags], said: Sequence[Tags], labels: Sequence[str]) -> list[ClassScore]:
+def per_type(gold: Sequence[Tags], predicted: Sequence[Tags], labels: Sequence[str]) -> list[ClassScore]:
     """Precision, recall and F1 of each type of entity; of plain tags, of each tag."""
     plain = is_plain(labels)
     hits, answered, true = Counter[str](), Counter[str](), Counter[str]()
-    for tags, answer in map(_known, gold, said):
+    for tags, answer in map(_known, gold, predicted):
         in_gold, in_answer = entities(tags, plain), entities(answer, plain)
         for count, found in ((hits, in_gold & in_answer), (answered, in_answer), (true, in_gold)):
             count.update(kind for kind, _, _ in found)
@@ -72,8 +72,8 @@ def per_type(gold: Sequence[Tags], said: Sequence[Tags], labels: Sequence[str]) 
     ]
 
 
-def _known(gold: Tags, said: Tags) -> tuple[Tags, Tags]:
-    pairs = [(true, answer) for true, answer in zip(gold, said, strict=True) if true]
+def _known(gold: Tags, predicted: Tags) -> tuple[Tags, Tags]:
+    pairs = [(true, answer) for true, answer in zip(gold, predicted, strict=True) if true]
     return [true for true, _ in pairs], [answer for _, answer in pairs]
 
 
@@ -81,32 +81,18 @@ def _share(over: int, under: int) -> float:
     return over / under if under else 0.0
 
 
-def _precision(weights: Array, sums: Array) -> Array:
-    return ratio(weights @ sums[:, HITS], weights @ sums[:, SAID])
-
-
-def _recall(weights: Array, sums: Array) -> Array:
-    return ratio(weights @ sums[:, HITS], weights @ sums[:, TRUE])
-
-
 def _f1(weights: Array, sums: Array) -> Array:
-    return ratio(2 * weights @ sums[:, HITS], weights @ (sums[:, SAID] + sums[:, TRUE]))
-
-
-def _accuracy(weights: Array, sums: Array) -> Array:
-    return ratio(weights @ sums[:, RIGHT], weights @ sums[:, WORDS])
+    return ratio(2 * weights @ sums[:, HITS], weights @ (sums[:, PREDICTED] + sums[:, TRUE]))
 
 
 TAG_FORMULAS: dict[str, Formula] = {
     "f1": Formula(sums_of_rows, _f1),
-    "precision": Formula(sums_of_rows, _precision),
-    "recall": Formula(sums_of_rows, _recall),
-    "accuracy": Formula(sums_of_rows, _accuracy),
+    "precision": Formula(sums_of_rows, share(HITS, PREDICTED)),
+    "recall": Formula(sums_of_rows, share(HITS, TRUE)),
+    "accuracy": Formula(sums_of_rows, share(RIGHT, WORDS)),
 }
 
 
 def tag_quality(sums: Array) -> dict[str, float]:
     """Every metric over these sentences; nothing where no word has a tag."""
-    if not sums[:, WORDS].sum():
-        return {}
-    return {name: float(formula.value(np.ones((1, len(sums))), sums)[0]) for name, formula in TAG_FORMULAS.items()}
+    return summed_quality(TAG_FORMULAS, sums) if sums[:, WORDS].sum() else {}

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from limbeck.core.record import Fidelity
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.trace import Batch
-from limbeck.measure.answers import Array
-from limbeck.measure.fidelity import FidelityMeter
+from limbeck.core.tap import eval_mode
+from limbeck.core.trace import Batch, NoTeacher, Teacher
+from limbeck.measure.fidelity import FidelityMeter, TokenExample
 from limbeck.measure.metrics import BINS
-from limbeck.measure.predict import eval_mode
+from limbeck.measure.predictions import Array
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,18 +22,6 @@ if TYPE_CHECKING:
 
 CONTEXT = 40  # tokens left of an example that are kept with it
 _LOGITS = 4_000_000  # of one chunk: what is held at once
-
-
-@dataclass(frozen=True)
-class TokenExample:
-    """A token on which the most probable token of student and teacher differs, as ids."""
-
-    context: tuple[int, ...]  # what stands left of it
-    label: int  # -1 where there is none
-    teacher: int
-    teacher_confidence: float
-    student: int
-    student_confidence: float
 
 
 @dataclass(frozen=True)
@@ -95,8 +82,8 @@ def _rows(log_q: Tensor, labels: Tensor) -> Tensor:
     """[n, 3 + BINS] what each token adds to its block."""
     import torch
 
-    sure, said = log_q.max(-1)
-    right = said == labels
+    sure, predicted = log_q.max(-1)
+    right = predicted == labels
     bin_of = (sure.exp() * BINS).ceil().long().sub(1).clamp(0, BINS - 1)
     rows = torch.zeros(len(log_q), 3 + BINS, dtype=torch.float64)
     rows[:, 0] = -log_q.gather(1, labels[:, None])[:, 0]

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from limbeck.core.card import METHODS, class_named
-from limbeck.core.discover import discover
+from limbeck.core.card import METHODS, class_named, discover
 
 discover(__name__)
 

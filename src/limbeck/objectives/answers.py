@@ -26,8 +26,7 @@ from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.task import Kind
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, Trace, Want
 from limbeck.objectives.places import within
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
 from limbeck.core.task import LANGUAGE_KINDS, TEXT_KINDS, WINDOW_KINDS, Kind
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Pool, Request, Want
+from limbeck.core.trace import Batch, Pool, Request, Trace, Want
 from limbeck.functional.layermap import layer_pairs
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
 from limbeck.core.task import LANGUAGE_KINDS, Kind
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Batch, Request, Trace, Want
 
 SANH_2019 = Paper(
     "DistilBERT, a distilled version of BERT: smaller, faster, cheaper and lighter",

@@ -29,8 +29,7 @@ from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Terms
 from limbeck.core.task import WINDOW_KINDS, Kind
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, Trace, Want
 from limbeck.objectives.places import within
 
 HINTON_2015 = Paper(

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from limbeck import functional
 from limbeck.core.card import method
-from limbeck.core.chunk import Chunk
 from limbeck.core.knob import knob
 from limbeck.core.objective import Rows, TokenObjective
+from limbeck.core.trace import Chunk
 from limbeck.objectives.labels import DEVLIN_2019
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from limbeck import functional
 from limbeck.core.card import Paper, method
 from limbeck.core.objective import Mean, Objective, Terms
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, Kind
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, Trace, Want
 from limbeck.objectives.places import places, within
 
 BA_CARUANA_2014 = Paper(

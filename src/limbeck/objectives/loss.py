@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from limbeck.core.errors import MismatchError
 from limbeck.core.objective import Objective, TokenObjective, wants
 from limbeck.core.task import Kind, TaskInfo
-from limbeck.core.trace import OF_LAYERS, Batch, Projection, Trace
-from limbeck.core.want import Want
+from limbeck.core.trace import OF_LAYERS, Batch, Projection, Trace, Want
 from limbeck.objectives.weighted_sum import weighted_sum
 
 if TYPE_CHECKING:

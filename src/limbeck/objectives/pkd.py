@@ -38,8 +38,7 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Pool, Request, Want
+from limbeck.core.trace import Batch, Pool, Request, Trace, Want
 from limbeck.functional.layermap import layer_pairs
 
 if TYPE_CHECKING:

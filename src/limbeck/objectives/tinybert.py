@@ -43,8 +43,7 @@ from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
 from limbeck.core.task import ENCODER_KINDS, Kind
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Request, Want
+from limbeck.core.trace import Batch, Request, Trace, Want
 from limbeck.functional.layermap import Pairs, layer_pairs
 
 if TYPE_CHECKING:

@@ -39,12 +39,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from limbeck import functional
 from limbeck.core.card import Paper, method
-from limbeck.core.chunk import Chunk
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
-from limbeck.core.topk import Top
-from limbeck.core.want import Want
+from limbeck.core.trace import Chunk, Top, Want
 
 if TYPE_CHECKING:
     from torch import Tensor

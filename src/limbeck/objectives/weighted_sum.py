@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from limbeck import functional
-from limbeck.core.chunk import Chunk
 from limbeck.core.objective import Objective, Rows, TokenObjective
-from limbeck.core.trace import Batch, Trace
+from limbeck.core.trace import Batch, Chunk, Trace
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -33,10 +33,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from limbeck import functional
 from limbeck.core.card import Paper, method
-from limbeck.core.chunk import Chunk
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
-from limbeck.core.want import Want
+from limbeck.core.trace import Chunk, Want
 
 if TYPE_CHECKING:
     from torch import Tensor

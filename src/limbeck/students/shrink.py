@@ -149,7 +149,7 @@ class Shrink(Settings):
 
     def settled(self, family: str) -> Self:
         """With the family decided."""
-        return self.but(family=family) if self.family == "auto" else self
+        return self.model_copy(update={"family": family}) if self.family == "auto" else self
 
     def sized(self, teacher: Sizes) -> Self:
         """With the preset in numbers, where a person left them open."""
@@ -161,7 +161,7 @@ class Shrink(Settings):
                 f"--student {self.preset} and knob 'student.{clash[0]}' both say how large the student is",
                 "leave one of them out",
             )
-        return self.but(**sizes)
+        return self.model_copy(update=sizes)
 
     @property
     def _names_its_size(self) -> bool:
@@ -281,7 +281,7 @@ def _named_layers(rule: str, teacher_layers: int, which: str) -> list[int]:
 
 def _check_knobs(shape: Shrink, family: Family) -> None:
     """A knob of another family would be without effect."""
-    default = Shrink()
+    default = Shrink.model_construct()
     for other in map(find_family, families()):
         for name in other.knobs:
             if name not in family.knobs and getattr(shape, name) != getattr(default, name):

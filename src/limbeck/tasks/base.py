@@ -19,8 +19,7 @@ from limbeck.core.objective import Objective, misfits
 from limbeck.core.progress import Watcher
 from limbeck.core.record import ClassScore, DataCard, Disagreement, Fidelity, Record, SeedResult
 from limbeck.core.task import Kind, TaskInfo
-from limbeck.core.teacher import Teacher
-from limbeck.core.want import Want
+from limbeck.core.trace import Teacher, Want
 from limbeck.data.rows import Dataset
 from limbeck.objectives.labels import DEVLIN_2019
 from limbeck.objectives.supervised import supervised

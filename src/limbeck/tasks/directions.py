@@ -10,7 +10,7 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import CurvePoint, SeedResult
-from limbeck.core.want import Want
+from limbeck.core.trace import Want
 from limbeck.data.seq2seq.direction_settings import DirectionSettings, tag_of, target_language
 from limbeck.data.seq2seq.directions import read_directions
 from limbeck.data.seq2seq.pairs import ParallelCorpus

@@ -12,9 +12,9 @@ from limbeck.core.progress import Watcher
 from limbeck.core.record import Artifact, Comparison, Record, Sample
 from limbeck.engines.ctranslate2 import CTranslate2Engine
 from limbeck.exporters.ctranslate2 import convert
-from limbeck.measure.significance import compare
+from limbeck.measure.quality import compare
 from limbeck.measure.size import size_of
-from limbeck.measure.timing import speeds_of
+from limbeck.measure.speed import speeds_of
 from limbeck.tasks.base import Evaluation
 from limbeck.tasks.directions import dev_figures, switch_notes
 from limbeck.teachers.switch import Switch, score_name
@@ -24,7 +24,7 @@ INT8 = "student-int8"  # the folder
 
 def with_generated(record: Record, finished: Any, task: Any, watcher: Watcher) -> Record:
     evaluator = finished.done[0].data.evaluator
-    record = record.but(samples=_samples(finished, evaluator, task))
+    record = record.model_copy(update={"samples": _samples(finished, evaluator, task)})
     record = _with_directions(record, finished, evaluator)
     arm, result = finished.best()
     try:
@@ -32,8 +32,8 @@ def with_generated(record: Record, finished: Any, task: Any, watcher: Watcher) -
     except LimbeckError as error:
         return record.but(notes=[*record.notes, f"No int8 student: {error.problem}. {error.remedy}"])
     both = _against(finished, evaluator, found, result, arm.name)
-    artifact = int8.but(comparison=both.model_dump())
-    return record.but(artifacts=[*record.artifacts, artifact], notes=[*record.notes, *troubles])
+    artifact = int8.model_copy(update={"comparison": both})
+    return record.model_copy(update={"artifacts": [*record.artifacts, artifact], "notes": [*record.notes, *troubles]})
 
 
 def _samples(finished: Any, evaluator: Any, task: Any) -> list[Sample]:
@@ -79,7 +79,7 @@ def _with_directions(record: Record, finished: Any, evaluator: Any) -> Record:
         for arm in finished.done:
             found = [evaluator.scores(one.statistics[part])["bleu"] for one in finished.results[arm.name]]
             figures[f"{score_name(name)}, {arm.name}"] = sum(found) / len(found)
-    return record.but(figures={**record.figures, **figures}, notes=[*record.notes, *notes])
+    return record.model_copy(update={"figures": {**record.figures, **figures}, "notes": [*record.notes, *notes]})
 
 
 def _int8(

@@ -19,8 +19,7 @@ from limbeck.core.fingerprint import tokenizer_fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import LANGUAGE_KINDS, Kind, TaskInfo
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.want import Want
+from limbeck.core.trace import NoTeacher, Teacher, Want
 from limbeck.data.batches import batches
 from limbeck.data.language.blocks import Blocks
 from limbeck.data.language.corpus import LanguageCorpus, load_language
@@ -28,7 +27,7 @@ from limbeck.data.language.examples import MaskedTokens, NextTokens, Tokens
 from limbeck.data.language.masking import Masker, count_tokens
 from limbeck.data.language.settings import BlockSettings, MaskSettings
 from limbeck.data.padding import Collator
-from limbeck.measure.disagreements import token_disagreements
+from limbeck.measure.fidelity import token_disagreements
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import TokenStatistics, token_statistics
 from limbeck.objectives.language import LanguageModeling
@@ -155,7 +154,7 @@ class LanguageTask(Task):
 
     def _masked(self, corpus: LanguageCorpus, processor: Any, vocab_size: int) -> EncodedData:
         """The blocks as examples. Dev and test have one fixed mask, so that measurements compare."""
-        info = self.info.but(vocab_size=vocab_size)
+        info = replace(self.info, vocab_size=vocab_size)
         mask = self.knobs.table(MaskSettings).settled()
         splits: dict[str, Tokens]
         if info.kind == "generate":

@@ -21,8 +21,7 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Record
 from limbeck.core.task import SEQ2SEQ_KINDS, Kind
-from limbeck.core.teacher import Teacher
-from limbeck.core.want import Want
+from limbeck.core.trace import Teacher, Want
 from limbeck.data.rows import Dataset
 from limbeck.data.seq2seq.direction_settings import DirectionSettings, check_directions, prefix_of, tag_of
 from limbeck.data.seq2seq.directions import concatenate
@@ -36,7 +35,7 @@ from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
 from limbeck.engines.endpoint import Endpoint
 from limbeck.engines.transformers import ARCHITECTURE_SETTINGS, generation_config
 from limbeck.measure.size import is_ctranslate2
-from limbeck.measure.written import sacrebleu_metrics
+from limbeck.measure.translation import sacrebleu_metrics
 from limbeck.objectives.language import LanguageModeling
 from limbeck.students.languages import languages_said
 from limbeck.students.load import load
@@ -159,7 +158,8 @@ class Translation(Task):
     def evaluator(
         self, model: Model, corpus: ParallelCorpus, parts: Mapping[str, slice] | None = None
     ) -> Seq2SeqEvaluator:
-        info = self.info.but(
+        info = replace(
+            self.info,
             vocab_size=self.info.vocab_size or vocab_size_of(model.network, model.processor),
             metric=self.settings.metric,
         )
@@ -183,7 +183,7 @@ class Translation(Task):
             vocab_size = vocab_size_of(model.network, model.processor)
         else:
             vocab_size = common_vocab(teacher.network, model.network, teacher.processor, model.processor).size
-        evaluator = replace(self, info=self.info.but(vocab_size=vocab_size)).evaluator(model, splits)
+        evaluator = replace(self, info=replace(self.info, vocab_size=vocab_size)).evaluator(model, splits)
         return EncodedData(
             info=evaluator.info,
             processor=model.processor,
@@ -211,7 +211,10 @@ class Translation(Task):
             watcher.say(note)
         train = evaluator.encoded([splits.train.sources[row] for row in rows], targets)
         return replace(
-            data, rows={GOLD: train, "": train}, size=len(train), card=splits.card.but(truncated=train.truncated)
+            data,
+            rows={GOLD: train, "": train},
+            size=len(train),
+            card=splits.card.model_copy(update={"truncated": train.truncated}),
         )
 
     def prepare(self, data: object, teacher: Model | None, watcher: Watcher, student: Model | None = None) -> Setup:
@@ -481,7 +484,7 @@ class Translation(Task):
     def evaluate(self, model: Any, splits: ParallelCorpus, watcher: Watcher, teacher: Any = None) -> Evaluated:
         theirs = self._evaluated(teacher, splits, None, watcher, teaches=True) if teacher else None
         ours = self._evaluated(model, splits, theirs, watcher)
-        info = self.info.but(metric=self.settings.metric)
+        info = replace(self.info, metric=self.settings.metric)
         return info, [ours, theirs] if theirs else [ours]
 
     def _evaluated(
@@ -490,7 +493,7 @@ class Translation(Task):
         if isinstance(model.network, CTranslate2Engine):
             size = len(model.processor)
             evaluator = Seq2SeqEvaluator(
-                self.info.but(vocab_size=size),
+                replace(self.info, vocab_size=size),
                 model.processor,
                 0,
                 splits.dev,

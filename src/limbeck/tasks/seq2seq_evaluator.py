@@ -12,18 +12,17 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import Teacher
+from limbeck.core.trace import Teacher
 from limbeck.data.batches import batches
 from limbeck.data.padding import Collator
 from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.engines.base import Engine, Hypothesis
 from limbeck.engines.transformers import TransformersEngine
-from limbeck.measure.disagreements import sequence_disagreements
-from limbeck.measure.fidelity import sequence_fidelity
+from limbeck.measure.fidelity import sequence_disagreements, sequence_fidelity
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import token_statistics
-from limbeck.measure.written import BEST, sentence_statistics
+from limbeck.measure.translation import BEST, sentence_statistics
 from limbeck.tasks.base import (
     Evaluation,
     Evaluator,

@@ -15,7 +15,7 @@ from limbeck.data.settings import WindowSettings
 from limbeck.data.span.corpus import encode_questions, read_questions
 from limbeck.data.span.questions import Question
 from limbeck.data.windows import Window, WindowCorpus, WindowRows
-from limbeck.measure.disagreements import span_disagreements
+from limbeck.measure.fidelity import span_disagreements
 from limbeck.measure.spans import Span, answer_quality, best_spans, chosen, confidence, each_answer
 from limbeck.tasks.base import Evaluation, Model, task
 from limbeck.tasks.windows import Logits, Predicted, WindowEvaluator, WindowTask

@@ -13,7 +13,7 @@ from limbeck.core.errors import DataError
 from limbeck.data.seq2seq.filters import filter_pairs
 from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.engines.base import Engine, Hypothesis
-from limbeck.measure.closest import choose
+from limbeck.measure.translation import choose
 from limbeck.tasks.base import Model
 from limbeck.tasks.engine import SAMPLE, choose_engine
 from limbeck.teachers.settings import TranslateSettings

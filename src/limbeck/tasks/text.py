@@ -19,8 +19,7 @@ from limbeck.core.files import write_text
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.want import PER_TEXT, Want
+from limbeck.core.trace import PER_TEXT, NoTeacher, Teacher, Want
 from limbeck.data.augment import augment, unlabelled
 from limbeck.data.batches import batches
 from limbeck.data.match import is_generic, permutation
@@ -30,9 +29,8 @@ from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus, Examples, concatenate, read_texts, relabel
 from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.tinybert import MaskedWords, words_from
-from limbeck.measure.disagreements import text_disagreements
-from limbeck.measure.fidelity import fidelity
-from limbeck.measure.predict import collect, predict
+from limbeck.measure.fidelity import fidelity, text_disagreements
+from limbeck.measure.predictions import predict, teacher_logits
 from limbeck.measure.quality import quality
 from limbeck.students.load import kind_of
 from limbeck.students.load import load as load_model
@@ -118,16 +116,13 @@ class TextEvaluator(Evaluator):
         )
         return replace(found, fidelity=fidelity(self.info, found.statistics, teacher, *rows), disagreements=apart)
 
-    def test_logits(self, model: PreTrainedModel, on_share: Callable[[float], None] = lambda share: None) -> np.ndarray:
-        rows = max(self.test_rows, 1)
-        return self._logits(model, self.splits["test"], lambda done: on_share(done / rows))
+    def test_logits(self, model: PreTrainedModel, on_share: Callable[[float], None] | None = None) -> np.ndarray:
+        return self._logits(model, self.splits["test"], on_share)
 
     def _logits(
-        self, model: PreTrainedModel, split: Encoded, on_batch: Callable[[int], None] | None = None
+        self, model: PreTrainedModel, split: Encoded, on_share: Callable[[float], None] | None = None
     ) -> np.ndarray:
-        return predict(
-            model, batches(split, Collator.of(self.processor, self.info), BATCH), split.uids, on_batch=on_batch
-        )
+        return predict(model, batches(split, Collator.of(self.processor, self.info), BATCH), split.uids, on_share)
 
     @cached_property
     def _teacher_test(self) -> np.ndarray:
@@ -136,7 +131,7 @@ class TextEvaluator(Evaluator):
     def _teacher_logits(self, name: str) -> np.ndarray:
         split = self.splits[name]
         asked = batches(split, Collator.of(self.processor, self.info), BATCH)
-        return collect(lambda batch: self.teacher.answer(batch).logits, asked, split.uids, self.info.outputs)
+        return teacher_logits(self.teacher, asked, split.uids, self.info.outputs)
 
 
 @task
@@ -174,7 +169,7 @@ class TextClassification(Task):
             processor=model.processor,
             rows={ALL: train, **gold},
             evaluator=TextEvaluator(splits.task, model.processor, rows, self.knobs.measure.examples),
-            card=splits.card.but(truncated=sum(split.truncated for split in rows.values())),
+            card=splits.card.model_copy(update={"truncated": sum(split.truncated for split in rows.values())}),
             fingerprints={"data": data_fingerprint(splits, str(self.max_length)), "labels": labels_fingerprint(splits)},
             size=len(train),
             for_teacher=tuple(rows.values()),
@@ -231,7 +226,7 @@ class TextClassification(Task):
             size=len(rows),
             augmented=len(made),
             for_teacher=tuple(mine),
-            card=data.card.but(truncated=truncated),
+            card=data.card.model_copy(update={"truncated": truncated}),
             fingerprints=prints,
         )
 

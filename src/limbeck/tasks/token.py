@@ -16,7 +16,7 @@ from limbeck.data.settings import WindowSettings
 from limbeck.data.token.corpus import encode_sentences, read_sentences
 from limbeck.data.token.sentences import OUTSIDE, Sentence
 from limbeck.data.windows import WindowCorpus, WindowRows
-from limbeck.measure.disagreements import tag_disagreements
+from limbeck.measure.fidelity import tag_disagreements
 from limbeck.measure.tags import each_sentence, per_type, tag_quality
 from limbeck.tasks.base import Evaluation, Model, task
 from limbeck.tasks.windows import Logits, Predicted, WindowEvaluator, WindowTask

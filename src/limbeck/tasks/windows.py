@@ -19,16 +19,14 @@ from limbeck.core.forward import forward
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Disagreement
+from limbeck.core.tap import eval_mode
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.trace import Batch
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, NoTeacher, Teacher, Want
 from limbeck.data.batches import batches
 from limbeck.data.padding import Collator
 from limbeck.data.settings import WindowSettings
 from limbeck.data.windows import Window, WindowCorpus, WindowRows, Windows
 from limbeck.measure.fidelity import FidelityMeter
-from limbeck.measure.predict import eval_mode
 from limbeck.students.load import load
 from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluated, Evaluation, Evaluator, Model, Setup, Task, same_tokens
 from limbeck.tasks.text import check_outputs, data_fingerprint, labels_fingerprint

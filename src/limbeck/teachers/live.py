@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from limbeck.core.forward import forward
-from limbeck.core.teacher import Teacher
-from limbeck.core.trace import OF_LAYERS, Batch, Projection, Trace
-from limbeck.core.want import ONLY_LOGITS, Request
+from limbeck.core.trace import OF_LAYERS, ONLY_LOGITS, Batch, Projection, Request, Teacher, Trace
 
 
 class LiveTeacher(Teacher):

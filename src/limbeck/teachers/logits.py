@@ -28,9 +28,7 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.forward import NOWHERE
 from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import ONLY_LOGITS, Request, Want
+from limbeck.core.trace import ONLY_LOGITS, Batch, Request, Teacher, Trace, Want
 from limbeck.teachers.ragged import Array, Ints, Ragged, RaggedFolder, Where, join, kind_of, to_bytes
 
 KEEPABLE = Want.LOGITS | Want.POOLED | Want.HIDDEN

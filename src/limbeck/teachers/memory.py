@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Batch, Trace
+from limbeck.core.trace import Batch, Teacher, Trace
 
 
 class MemoryTeacher(Teacher):

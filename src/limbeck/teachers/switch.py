@@ -18,9 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, Teacher, Trace, Want
 from limbeck.teachers.settings import SwitchSettings
 
 HALVES_BELOW = 2.0  # BLEU below its own from which an adaptive teacher gives way

@@ -35,9 +35,7 @@ from transformers import PreTrainedModel
 from limbeck.core.errors import DataError, MismatchError
 from limbeck.core.fingerprint import fingerprint
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import ONLY_LOGITS, Want
+from limbeck.core.trace import ONLY_LOGITS, Batch, Teacher, Trace, Want
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import LogitsCache
 

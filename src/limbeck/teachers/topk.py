@@ -24,10 +24,7 @@ from torch import Tensor
 from limbeck.core.errors import KnobError, LimbeckError, MismatchError
 from limbeck.core.files import explained
 from limbeck.core.knob import Settings, knob
-from limbeck.core.teacher import Teacher
-from limbeck.core.topk import Sampled, Top
-from limbeck.core.trace import Batch, Projection, Trace
-from limbeck.core.want import Want
+from limbeck.core.trace import Batch, Projection, Sampled, Teacher, Top, Trace, Want
 from limbeck.functional.chunked import chunk_size
 from limbeck.functional.truncated import draw, top_of
 from limbeck.teachers.codec import SampledCodec, TopArrays, TopCodec

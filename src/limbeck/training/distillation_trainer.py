@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,9 +12,7 @@ from transformers import EvalPrediction, PreTrainedModel, Trainer, TrainingArgum
 from limbeck.core import tap
 from limbeck.core.errors import MismatchError
 from limbeck.core.objective import Objective, bridges, misfits, requests, wants
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import NOTHING, Request, Want
+from limbeck.core.trace import NOTHING, Batch, NoTeacher, Request, Teacher, Trace, Want
 from limbeck.students.sizes import shape_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.training.bridges import add_bridges, drop_bridges
@@ -83,7 +82,7 @@ class DistillationTrainer(ObjectiveTrainer):
         self._network = teacher if isinstance(teacher, PreTrainedModel) else None
         if self._network is not None and self.task.over_vocabulary:
             vocabulary = min(self.task.vocab_size, task_of_model(self._network).vocab_size)
-            self.task = self.task.but(vocab_size=vocabulary)
+            self.task = replace(self.task, vocab_size=vocabulary)
         self._check(teacher, train_dataset)
         shapes = shape_of(model), shape_of(self._network or model)
         self._request, asked = requests(objective, *shapes)

@@ -15,9 +15,7 @@ from transformers import Trainer
 from limbeck.core.forward import forward
 from limbeck.core.objective import Objective, Rows
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import Teacher
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import Request
+from limbeck.core.trace import Batch, Request, Teacher, Trace
 from limbeck.data.batches import to_batch
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.training.bridges import bridges_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainingArguments
 
-from limbeck.core.teacher import Teacher
+from limbeck.core.trace import Teacher
 from limbeck.teachers.switch import Switch
 
 

@@ -33,8 +33,7 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import CurvePoint
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import Teacher
-from limbeck.core.want import ONLY_LOGITS, Request
+from limbeck.core.trace import ONLY_LOGITS, Request, Teacher
 from limbeck.data.batches import Buckets
 from limbeck.data.rows import Dataset
 from limbeck.students.reading import quiet

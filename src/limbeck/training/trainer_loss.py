@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,9 +12,7 @@ from transformers import PreTrainedModel
 from limbeck.core.errors import MismatchError
 from limbeck.core.objective import Objective, misfits, wants
 from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.trace import Batch, Trace
-from limbeck.core.want import ONLY_LOGITS
+from limbeck.core.trace import ONLY_LOGITS, Batch, NoTeacher, Teacher, Trace
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.teachers.live import LiveTeacher
 from limbeck.training.distillation_trainer import OF_LOGITS
@@ -104,7 +103,7 @@ class TrainerLoss:
             raise MismatchError(f"{type(part).__name__} does not serve {self._task.kind}", part.remedy)
         if isinstance(self.teacher, PreTrainedModel):
             size = min(self._task.vocab_size, task_of_model(self.teacher).vocab_size)
-            self._task = self._task.but(vocab_size=size)
+            self._task = replace(self._task, vocab_size=size)
             self.teacher = LiveTeacher(self.teacher, ONLY_LOGITS, size)
 
     def _teacher_trace(self, inputs: dict[str, Any], batch: Batch) -> Trace:

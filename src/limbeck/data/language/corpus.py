@@ -70,14 +70,16 @@ def load_language(
         ("test", text.held_out, "--blocks.held-out"),
     ):
         blocks[split] = limited(blocks[split], most, _hashes, notes, f"{split}: {{}} of {{}} blocks ({knob})")
-    card = documents.card.but(
-        splits={
-            split: SplitCard(source=read.source, rows=len(blocks[split]), labelled=len(blocks[split].ids))
-            for split, read in used.items()
-        },
-        dropped=dict(sum((Counter(part.rows) for part in packed.values()), Counter(documents.card.dropped))),
-        truncated=sum(part.truncated for part in packed.values()),
-        notes=notes,
+    card = documents.card.model_copy(
+        update={
+            "splits": {
+                split: SplitCard(source=read.source, rows=len(blocks[split]), labelled=len(blocks[split].ids))
+                for split, read in used.items()
+            },
+            "dropped": dict(sum((Counter(part.rows) for part in packed.values()), Counter(documents.card.dropped))),
+            "truncated": sum(part.truncated for part in packed.values()),
+            "notes": notes,
+        }
     )
     log_card(watcher, card, unit="chats" if documents.chats else "documents", block_length=length)
     return LanguageCorpus(**blocks, card=card, length=length)

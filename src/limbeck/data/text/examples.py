@@ -146,7 +146,7 @@ def relabel(corpus: Corpus, labels: Sequence[str], whose: str = "the teacher", o
 
     found = {split: moved(examples) for split, examples in corpus.splits.items()}
     cards = {split: split_card(task, found[split], card.source) for split, card in corpus.card.splits.items()}
-    return Corpus(**found, card=corpus.card.but(splits=cards), task=task)
+    return Corpus(**found, card=corpus.card.model_copy(update={"splits": cards}), task=task)
 
 
 def _with_labels(selection: RowSelection[TextRow], table: Table, roles: Roles) -> RowSelection[TextRow]:

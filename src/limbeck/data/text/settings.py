@@ -47,4 +47,4 @@ class AugmentSettings(Settings):
 
     def settled(self, kind: str = "none") -> Self:
         """With `auto` decided."""
-        return self.but(kind=kind) if self.kind == "auto" else self
+        return self.model_copy(update={"kind": kind}) if self.kind == "auto" else self

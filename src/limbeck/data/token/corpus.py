@@ -117,7 +117,9 @@ def _named_tags(
     if known:
         rows = (row for part in parts.values() for row in part.rows)
         used = names if settings.classes else alphabet(rows) or tuple(known)
-        task, ids = match(task.but(labels=used), [str(name) for name in known], "the model", bool(settings.classes))
+        task, ids = match(
+            replace(task, labels=used), [str(name) for name in known], "the model", bool(settings.classes)
+        )
         spelt = {name: task.labels[place] for name, place in zip(used, ids, strict=True)}
     for part in parts.values():
         check_known(part.rows, list(spelt), "--data.classes" if settings.classes else "train")

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from limbeck.core.errors import DataError, KnobError, MismatchError, ModelError
 from limbeck.core.metric import metrics_of
 from limbeck.core.task import TaskInfo
-from limbeck.measure.quality import quality
-from limbeck.measure.significance import compare
-from limbeck.measure.written import BEST, COUNTS, SEQUENCE_FORMULAS, bleu, chrf, counts, sentence_statistics
+from limbeck.measure.quality import compare, quality
+from limbeck.measure.translation import BEST, COUNTS, TRANSLATION_FORMULAS, bleu, chrf, counts, sentence_statistics
 
 TASK = TaskInfo(kind="translate", vocab_size=100)
 WORDS = "the cat sat on a mat , and dog's 3.5 km away ! Ein Hündchen läuft “schnell” &amp; gern .".split()
@@ -77,7 +76,7 @@ def test_resamples_score_as_sacrebleu_says_of_the_repeated_texts(
     sums = rows_of(references, greedy, beam)
     of_each = {
         name: metric.value(weights, metric.columns(TASK, sums, np.ones(len(sums))))
-        for name, metric in SEQUENCE_FORMULAS.items()
+        for name, metric in TRANSLATION_FORMULAS.items()
     }
     for place, rows in enumerate(drawn):
         repeated = [[some[row] for row in rows] for some in texts]
@@ -124,7 +123,7 @@ def test_a_row_holds_both_texts_and_what_the_model_thinks_of_others(
     assert (rows[:, :COUNTS] == counts(greedy, references)).all()
     assert (rows[:, COUNTS : 2 * COUNTS] == counts(beam, references)).all()
     found = figures(rows)
-    assert list(found) == list(SEQUENCE_FORMULAS) == list(metrics_of(TASK))
+    assert list(found) == list(TRANSLATION_FORMULAS) == list(metrics_of(TASK))
     assert found["perplexity_of_teacher"] == pytest.approx(np.exp(0.5))
     assert found["p_best"] == pytest.approx(0.3)
     assert found["perplexity"] == pytest.approx(np.exp(np.linspace(2.0, 30.0, n).sum() / np.arange(1, n + 1).sum()))
@@ -140,7 +139,7 @@ def test_what_there_is_nothing_to_compute_from_is_left_out(texts: tuple[list[str
         compare(TASK, "perplexity_of_teacher", "a", "b", [rows], [rows], everyone, everyone, rounds=10)
 
 
-@pytest.mark.parametrize("metric", SEQUENCE_FORMULAS)
+@pytest.mark.parametrize("metric", TRANSLATION_FORMULAS)
 def test_arms_are_compared_sentence_by_sentence(metric: str, texts: tuple[list[str], list[str], list[str]]) -> None:
     references = texts[0]
     rng, n, everyone = np.random.default_rng(7), len(references), np.ones(len(references), dtype=bool)

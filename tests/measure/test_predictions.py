@@ -10,7 +10,7 @@ from transformers import BertForSequenceClassification
 from limbeck.core.errors import MismatchError
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch
-from limbeck.measure.predict import predict
+from limbeck.measure.predictions import predict
 
 Build = Callable[..., BertForSequenceClassification]
 TASK = TaskInfo(kind="classify", labels=("a", "b"))
@@ -30,12 +30,12 @@ def test_logits_follow_the_uids_not_the_batches(build: Build, labels: int) -> No
     model = build(labels)
     with torch.no_grad():
         expected = model(input_ids=TOKENS).logits.numpy()
-    done: list[int] = []
+    done: list[float] = []
     found = predict(model, batches([4, 1], [0], [3, 2]), UIDS, done.append)
     assert found.dtype == np.float32
     assert found.shape == (5, labels)
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert done == [2, 3, 5]
+    assert done == [0.4, 0.6, 1.0]
     np.testing.assert_array_equal(predict(model, batches([4, 1], [0], [3, 2]), UIDS[::-1].tolist()), found[::-1])
 
 

@@ -1,16 +1,92 @@
-"""What a model says: its logits as answers, probabilities and confidence. Plain NumPy in float64."""
+"""What a model predicts: its logits row by row, and what they say as predictions, probabilities and confidence."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from limbeck.core.errors import DataError, MismatchError, ModelError
+from limbeck.core.tap import eval_mode
 from limbeck.core.task import TEXT_KINDS, TaskInfo
+from limbeck.core.trace import Batch, Teacher
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
 
 Array = NDArray[Any]
+
+
+def predict(
+    model: PreTrainedModel,
+    batches: Iterable[Batch],
+    rows: Sequence[int] | Array,
+    on_share: Callable[[float], None] | None = None,
+) -> Array:
+    """float32 logits [n, outputs] in the order of the uids `rows`, whatever that of the batches; regression gives
+    [n, 1].
+
+    Every uid must come in the batches once. `on_share` gets the share of rows that are done."""
+    import torch
+
+    def logits(batch: Batch) -> Tensor:
+        found: Tensor = model(**batch.to(model.device).inputs).logits
+        return found
+
+    with eval_mode(model), torch.inference_mode():
+        return _collect(logits, batches, rows, model.config.num_labels, on_share)
+
+
+def teacher_logits(teacher: Teacher, batches: Iterable[Batch], rows: Sequence[int] | Array, outputs: int) -> Array:
+    """The same of a teacher."""
+    return _collect(lambda batch: teacher.answer(batch).logits, batches, rows, outputs)
+
+
+def _collect(
+    logits_of_batch: Callable[[Batch], Tensor],
+    batches: Iterable[Batch],
+    rows: Sequence[int] | Array,
+    outputs: int,
+    on_share: Callable[[float], None] | None = None,
+) -> Array:
+    uids: list[Array] = [np.empty(0, dtype=np.int64)]
+    logits: list[Array] = [np.empty((0, outputs), dtype=np.float32)]
+    done = 0
+    for batch in batches:
+        logits.append(logits_of_batch(batch).float().cpu().numpy())
+        uids.append(batch.uids.cpu().numpy())
+        done += len(batch.uids)
+        if on_share is not None:
+            on_share(done / max(len(rows), 1))
+    return _in_order(np.concatenate(uids), np.concatenate(logits), np.asarray(rows, dtype=np.int64))
+
+
+def _in_order(uids: Array, logits: Array, rows: Array) -> Array:
+    order = np.argsort(uids)
+    found = uids[order]
+    doubles = np.concatenate([found[1:][found[1:] == found[:-1]], _repeated(rows)])
+    for wrong, what in (
+        (doubles, "more than once"),
+        (np.setdiff1d(rows, found), "in no batch"),
+        (np.setdiff1d(found, rows), "without being asked for"),
+    ):
+        if len(wrong):
+            raise MismatchError(
+                f"{len(wrong)} rows come {what}, the first with uid {wrong[0]}",
+                "predict on batches that hold each row of the split once",
+            )
+    return logits[order[np.searchsorted(found, rows)]]
+
+
+def _repeated(values: Array) -> Array:
+    distinct, counts = np.unique(values, return_counts=True)
+    return distinct[counts > 1]
+
+
+# Of texts, in NumPy and float64.
 
 
 def logits_of(task: TaskInfo, logits: Array) -> Array:
@@ -65,7 +141,7 @@ def labelled_rows(task: TaskInfo, logits: Array, labels: Array, has_label: Array
     return found[mask], labels_of(task, np.asarray(labels)[mask])
 
 
-def answers(task: TaskInfo, logits: Array) -> Array:
+def predictions(task: TaskInfo, logits: Array) -> Array:
     """The class [n], the labels whose probability is above one half [n, labels] bool, or the number [n]."""
     if task.kind == "classify":
         return logits.argmax(axis=1)
@@ -74,7 +150,7 @@ def answers(task: TaskInfo, logits: Array) -> Array:
 
 def right(task: TaskInfo, logits: Array, labels: Array) -> Array:
     """[n] bool: the answer is the label; with several labels, every one of them."""
-    same = answers(task, logits) == labels
+    same = predictions(task, logits) == labels
     return same.all(axis=1) if task.kind == "multilabel" else same
 
 

@@ -22,9 +22,11 @@ from transformers import (
 )
 
 from limbeck.core.errors import KnobError, ModelError
+from limbeck.core.progress import Silent
+from limbeck.measure.settings import MeasureSettings
 from limbeck.measure.size import size_of, weight_bytes
-from limbeck.measure.speed import interleaved, speed
-from limbeck.measure.speed_translate import by_ctranslate2, by_generate, writes
+from limbeck.measure.speed import measure_speed, speed
+from limbeck.measure.speed_probe import by_ctranslate2, by_generate, writes
 
 WORDS = "der die hund katze läuft schläft the dog cat runs sleeps a b c".split()
 TOKENS = ["</s>", "<unk>", *(f"▁{word}" for word in WORDS), "<pad>"]
@@ -76,13 +78,14 @@ def small(home: Path) -> Path:
 
 def test_folders_for_both_engines_are_timed_in_turn(home: Path, small: Path) -> None:
     folders = {"teacher": home, "student": small}
-    found = interleaved(folders, TEXTS, repeats=1, threads=1, rounds=3, batch=2, beam=2)
+    settings = MeasureSettings(repeats=1, threads=1, rounds=5, batch_size=2)
+    found = measure_speed(folders, TEXTS, settings, 128, Silent(), beam=2)
     assert {name: one.engine for name, one in found.items()} == {
         "teacher": "torch fp32",
         "student": "ctranslate2 int8",
     }
     for one in found.values():
-        assert (one.threads, one.rounds, one.batch) == (1, 3, 2)
+        assert (one.threads, one.rounds, one.batch) == (1, 5, 2)
         assert 0 < one.p50_ms <= one.p95_ms
         assert one.sentences_per_second > 0
         assert one.peak_bytes > 20e6

@@ -7,14 +7,16 @@ extracted by sacrebleu; here the counts are only added up and turned into scores
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from types import ModuleType
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from limbeck.core.errors import KnobError, MismatchError, ModelError
+from limbeck.core.errors import DataError, KnobError, MismatchError, ModelError
 from limbeck.core.task import TaskInfo
-from limbeck.measure.answers import Array
 from limbeck.measure.metrics import Formula, ratio
+from limbeck.measure.predictions import Array
 
 ORDERS = 4  # longest n-gram of words in BLEU
 CHARACTERS = 6  # longest n-gram of characters in chrF
@@ -25,7 +27,10 @@ COUNTS = CHRF.stop  # of one text; those of the greedy text come first, then tho
 GOLD, TAUGHT = (slice(start, start + 2) for start in (2 * COUNTS, 2 * COUNTS + 2))  # nats, tokens
 BEST = 2 * COUNTS + 4
 
-Told = tuple[Array, Array]  # nats of surprise [n] and tokens [n]
+Closeness = Literal["bleu", "chrf"]
+DIGITS = 9  # the same factors in another order differ in their last bits: that is a tie
+
+Surprise = tuple[Array, Array]  # nats of surprise [n] and tokens [n]
 
 
 def sacrebleu_metrics() -> ModuleType:
@@ -39,7 +44,7 @@ def sacrebleu_metrics() -> ModuleType:
 
 
 def counts(written: Sequence[str], references: Sequence[str]) -> Array:
-    """[n, 28] for BLEU: matches and totals of 1 to 4 words, length, reference length; for chrF: said, true and both."""
+    """[n, 28] BLEU: matches and totals of 1 to 4 words, length, reference length; chrF: predicted, true and both."""
     if len(written) != len(references):
         raise MismatchError(f"{len(written)} texts and {len(references)} references do not pair up")
     metrics = sacrebleu_metrics()
@@ -59,8 +64,8 @@ def sentence_statistics(
     greedy: Sequence[str],
     beam: Sequence[str] | None,
     references: Sequence[str],
-    gold: Told,
-    taught: Told | None = None,
+    gold: Surprise,
+    taught: Surprise | None = None,
     best: Array | None = None,
 ) -> Array:
     """[n, 61] all that the metrics are made from; what is not known counts 0 tokens, or is nan for `best`.
@@ -69,8 +74,8 @@ def sentence_statistics(
     log-probability of the model's own best translation.
     """
     nothing = np.zeros(len(references))
-    told = [*gold, *(taught or (nothing, nothing))]
-    lost = int(np.isnan(np.stack(told)).any(axis=0).sum())
+    surprise = [*gold, *(taught or (nothing, nothing))]
+    lost = int(np.isnan(np.stack(surprise)).any(axis=0).sum())
     if lost:
         raise ModelError(
             f"the model gives {lost} of {len(references)} texts a probability that is not a number",
@@ -78,7 +83,7 @@ def sentence_statistics(
         )
     by_beam = np.zeros((len(references), COUNTS)) if beam is None else counts(beam, references)
     sure = np.full(len(references), np.nan) if best is None else best
-    return np.column_stack([counts(greedy, references), by_beam, *told, sure])
+    return np.column_stack([counts(greedy, references), by_beam, *surprise, sure])
 
 
 def bleu(sums: Array) -> Array:
@@ -97,11 +102,11 @@ def bleu(sums: Array) -> Array:
 
 def chrf(sums: Array) -> Array:
     """[r] corpus chrF of summed counts [r, 18]: F of the mean precision and recall; nan where there is no character."""
-    said, true, both = sums.reshape(-1, CHARACTERS, 3).transpose(2, 0, 1)  # [r, 6]
-    orders = ((said > 0) & (true > 0)).sum(axis=1)
-    precision, recall = (ratio(ratio(both, under).sum(axis=1), orders) for under in (said, true))
+    predicted, true, both = sums.reshape(-1, CHARACTERS, 3).transpose(2, 0, 1)  # [r, 6]
+    orders = ((predicted > 0) & (true > 0)).sum(axis=1)
+    precision, recall = (ratio(ratio(both, under).sum(axis=1), orders) for under in (predicted, true))
     score = 100 * ratio((1 + RECALL**2) * precision * recall, RECALL**2 * precision + recall)
-    return np.where((said + true).any(axis=1), score, np.nan)
+    return np.where((predicted + true).any(axis=1), score, np.nan)
 
 
 # What one looks at, row by row.
@@ -152,7 +157,7 @@ def _perplexity(weights: Array, columns: Array) -> Array:
     return np.exp(_mean(weights, columns))
 
 
-SEQUENCE_FORMULAS: dict[str, Formula] = {
+TRANSLATION_FORMULAS: dict[str, Formula] = {
     "bleu": Formula(_part(BLEU), _bleu),
     "chrf": Formula(_part(CHRF), _chrf),
     "bleu_beam": Formula(_part(_of_beam(BLEU)), _bleu),
@@ -162,3 +167,54 @@ SEQUENCE_FORMULAS: dict[str, Formula] = {
     "perplexity_of_teacher": Formula(_part(TAUGHT), _perplexity),
     "p_best": Formula(_probability, _mean),
 }
+
+
+# Which of a teacher's translations is closest to the reference, as sacrebleu scores single sentences. BLEU of a
+# sentence is smoothed exponentially and takes the orders that the sentence has; a text without any match scores 0.
+
+
+def closest(candidates: Sequence[str], reference: str, by: Closeness = "bleu") -> int:
+    """Which candidate scores highest, candidates being given best first."""
+    if not candidates:
+        raise DataError("there is no candidate to choose from", "keep at least one translation of each source")
+    if reference in candidates:  # what comes after it cannot score higher
+        candidates = candidates[: candidates.index(reference) + 1]
+    if len(candidates) == 1:
+        return 0
+    scores = [round(sentence_score(text, reference, by), DIGITS) for text in candidates]
+    return scores.index(max(scores))
+
+
+def choose(nbest: Sequence[Sequence[str]], references: Sequence[str], by: Closeness = "bleu") -> list[int]:
+    """The closest candidate of each sentence."""
+    if len(nbest) != len(references):
+        raise MismatchError(f"{len(nbest)} lists of candidates and {len(references)} references do not pair up")
+    bare = [row for row, candidates in enumerate(nbest, start=1) if not candidates]
+    if bare:
+        raise DataError(
+            f"{len(bare)} sentences have no candidate to choose from, first sentence {bare[0]}",
+            "keep at least one translation of each source",
+        )
+    return [closest(candidates, reference, by) for candidates, reference in zip(nbest, references, strict=True)]
+
+
+def sentence_score(text: str, reference: str, by: Closeness = "bleu") -> float:
+    """0 to 100: sacrebleu.sentence_bleu or sentence_chrf with their defaults."""
+    scorer = _scorer(by)
+    found = scorer._compute_segment_statistics(scorer._preprocess_segment(text), _prepared(reference, by))
+    return float(scorer._compute_score_from_stats(found).score)
+
+
+@cache
+def _scorer(by: Closeness) -> Any:
+    metrics = sacrebleu_metrics()
+    if by not in get_args(Closeness):
+        raise KnobError(f"there is no closeness '{by}'", f"known here: {', '.join(get_args(Closeness))}")
+    return metrics.BLEU(effective_order=True) if by == "bleu" else metrics.CHRF()
+
+
+@lru_cache(maxsize=1024)
+def _prepared(reference: str, by: Closeness) -> Any:
+    """The n-grams of a reference, counted once for all its candidates."""
+    scorer = _scorer(by)
+    return scorer._extract_reference_info([scorer._preprocess_segment(reference)])

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from limbeck.core.errors import LimbeckError
-from limbeck.measure.machine import PACKAGES, machine
-from limbeck.measure.memory import peak_of, peak_rss
+from limbeck.measure.machine import PACKAGES, machine, peak_of, peak_rss
 
 MB = 1_000_000
 
@@ -32,7 +31,7 @@ def test_the_machine_is_named() -> None:
 
 def test_naming_the_machine_imports_nothing_heavy() -> None:
     code = (
-        "import sys, json; from limbeck.measure import machine, speed, significance, predict, size, fidelity;"
+        "import sys, json; from limbeck.measure import machine, speed, quality, predictions, size, fidelity;"
         "machine.machine(); print(json.dumps(sorted(sys.modules)))"
     )
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -52,7 +51,7 @@ def test_peak_of_a_command_is_its_own() -> None:
 
 def test_peak_of_this_process_in_a_child_is_its_own() -> None:
     ballast = bytearray(b"\1") * (250 * MB)
-    code = "from limbeck.measure.memory import peak_rss; print(peak_rss())"
+    code = "from limbeck.measure.machine import peak_rss; print(peak_rss())"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 1 * MB < int(child.stdout) < len(ballast)
 
