@@ -78,11 +78,18 @@ def find_family(name: str) -> Family:
     if name not in _FAMILIES and name in _found():
         import_module(f"limbeck.students.{_found()[name][0]}")
     if name not in _FAMILIES:
-        raise KnobError(f"there is no student family '{name}'", f"use {suggestion(name)}")
+        raise KnobError(f"there is no student family '{name}'", f"use {_suggestion(name)}")
     return _FAMILIES[name]
 
 
-def suggestion(name: str) -> str:
+def check_family(name: str) -> str:
+    """The name of a family, or auto."""
+    if name != "auto" and name not in families():
+        raise ValueError(f"auto, or {_suggestion(name)}")
+    return name
+
+
+def _suggestion(name: str) -> str:
     close = difflib.get_close_matches(name, families(), n=1)
     return f"one of {', '.join(families())}" + (f"; did you mean '{close[0]}'?" if close else "")
 

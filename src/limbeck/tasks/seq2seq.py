@@ -38,10 +38,8 @@ from limbeck.engines.transformers import ARCHITECTURE_SETTINGS, generation_confi
 from limbeck.measure.size import is_ctranslate2
 from limbeck.measure.written import sacrebleu_metrics
 from limbeck.objectives.language import LanguageModeling
-from limbeck.students.languages import languages_said
 from limbeck.students.load import load
-from limbeck.students.seq2seq import decoder_start, new_seq2seq
-from limbeck.students.seq2seq_config import Seq2SeqConfig
+from limbeck.students.seq2seq import Seq2SeqConfig, decoder_start, languages_said, new_seq2seq
 from limbeck.students.vocabulary import common_vocab, vocab_size_of
 from limbeck.tasks.base import (
     COLLECTING,
