@@ -90,13 +90,10 @@ class CTranslate2Engine(Engine):
         return results
 
     def _hypotheses(self, result: Any) -> list[Hypothesis]:
-        rows = [self.tokenizer.convert_tokens_to_ids(tokens) for tokens in result.hypotheses]
-        texts = decode(self.tokenizer, rows)
-        lengths = [len(row) for row in rows]
-        cut = [tokens[-1:] != [self.end] for tokens in result.hypotheses]
+        texts = decode(self.tokenizer, [self.tokenizer.convert_tokens_to_ids(tokens) for tokens in result.hypotheses])
         return [
-            Hypothesis(text, score * length**self.length_penalty, unfinished)
-            for text, score, length, unfinished in zip(texts, result.scores, lengths, cut, strict=True)
+            Hypothesis(text, score * len(tokens) ** self.length_penalty, cut=tokens[-1:] != [self.end])
+            for text, score, tokens in zip(texts, result.scores, result.hypotheses, strict=True)
         ]
 
 

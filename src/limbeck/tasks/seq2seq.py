@@ -31,9 +31,8 @@ from limbeck.data.seq2seq.sequences import Sequences
 from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.engines.base import Engine, check_beam
-from limbeck.engines.command import Command
+from limbeck.engines.black_boxes import Command, Endpoint
 from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
-from limbeck.engines.endpoint import Endpoint
 from limbeck.engines.transformers import ARCHITECTURE_SETTINGS, generation_config
 from limbeck.measure.size import is_ctranslate2
 from limbeck.measure.written import sacrebleu_metrics
