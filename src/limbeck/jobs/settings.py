@@ -147,6 +147,8 @@ def resolve(run: Run, info: TaskInfo) -> Run:
             for name, table in plan.defaults.items()
             if name not in TABLES or info.kind in TABLES[name].kinds
         }
+        if run.student.names_depth and Shrink(**defaults.get("student", {})).counts_layers:
+            defaults = overlay(defaults, {"student": {"keep": "spread"}})  # a person's number of layers goes first
         run = type(run)(**overlay(defaults, said))
     spelled = run.spelled_out(info.kind)
     return spelled.but(

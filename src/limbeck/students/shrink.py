@@ -165,9 +165,18 @@ class Shrink(Settings):
         return self.but(**sizes)
 
     @property
+    def names_depth(self) -> bool:
+        """Whether a number or a preset says how many layers."""
+        return bool(self.layers or self.decoder_layers or self.preset != "auto")
+
+    @property
+    def counts_layers(self) -> bool:
+        """Whether `keep` says itself how many layers, as every-2 and 0,2,5 do."""
+        return self.keep not in ("spread", "first", "last")
+
+    @property
     def _names_its_size(self) -> bool:
-        counts = self.keep not in ("spread", "first", "last")  # such a rule says itself how many layers
-        sized = counts or any(getattr(self, name) for name in _SIZES)
+        sized = self.counts_layers or any(getattr(self, name) for name in _SIZES)
         return self.preset == "auto" and (sized or find_family(self.settled(SAME).family).small)
 
     def sizes(self, teacher: Sizes) -> Sizes:
