@@ -19,18 +19,12 @@ from limbeck.core.errors import KnobError
 from limbeck.core.task import Kind
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from limbeck.students.inherit import Inheritance
+    from limbeck.students.inherit import Built
 
 SAME = "same"  # the teacher's own architecture
 OURS = "limbeck-"  # what the model types of Limbeck's own architectures begin with
-Build = Callable[..., "tuple[PreTrainedModel, Inheritance]"]  # of (teacher, shape, tokenizer, pairs)
+Build = Callable[..., "Built"]  # of (teacher, shape, tokenizer, pairs)
 _LINE = re.compile(r'^@family\(\s*"([\w-]+)",\s*"([^"]*)"', re.MULTILINE)
-
-
-def _known_already() -> None:
-    """transformers has this architecture."""
 
 
 @dataclass
@@ -44,7 +38,7 @@ class Family:
     layers: bool = True  # has hidden states and attention to compare with a teacher's
     serves: tuple[Kind, ...] = ()  # kinds of task; empty: all
     architecture: str = ""  # model type of its config; empty: its name
-    register: Callable[[], None] = _known_already  # makes the Auto classes of transformers know it
+    register: Callable[[], None] = lambda: None  # makes the Auto classes of transformers know an architecture of ours
     build: Build = field(init=False)
 
     def __call__(self, build: Build) -> Build:

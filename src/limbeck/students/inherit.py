@@ -67,6 +67,9 @@ class Inheritance:
         return f"The student {origin}: {', '.join(parts)}."
 
 
+Built = tuple["PreTrainedModel", Inheritance]  # an untrained student and what it inherited
+
+
 def reinit(student: PreTrainedModel, fresh: list[str]) -> PreTrainedModel:
     """A copy of an untrained student whose `fresh` tensors are drawn anew from torch's current seed."""
     other = deepcopy(student)

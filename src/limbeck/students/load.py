@@ -98,7 +98,9 @@ def load(
     # A text classifier's head may have the shape of a token classifier's.
     has_head = kind not in WINDOW_KINDS or saved == type(model).__name__
     if kind in SEQ2SEQ_KINDS:
-        _check_seq2seq(source, head, saved)
+        # The weights of a classifier of such an architecture fit, but it has not learnt to write.
+        if saved.endswith(("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")):
+            raise ModelError(f"{source} is a {saved}: it has no {head.name} head to learn from", f"use {head.use}")
         lost = sorted(missing | misshapen)
     elif labelled and new_head:
         lost = _of_encoder(model, missing | misshapen)
@@ -161,12 +163,6 @@ def _of_head(model: PreTrainedModel, names: Collection[str]) -> set[str]:
 def _of_encoder(model: PreTrainedModel, names: set[str]) -> list[str]:
     """Those that belong to the encoder proper; a pooler is part of the head in all but name."""
     return sorted(name for name in names - _of_head(model, names) if ".pooler." not in name)
-
-
-def _check_seq2seq(source: str | Path, head: _Head, saved: str) -> None:
-    """The weights of a classifier of such an architecture fit, but it has not learnt to write."""
-    if saved.endswith(("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")):
-        raise ModelError(f"{source} is a {saved}: it has no {head.name} head to learn from", f"use {head.use}")
 
 
 def _draw_head(model: PreTrainedModel) -> None:

@@ -65,11 +65,16 @@ def new_seq2seq(settings: Seq2SeqConfig, tokenizer: PreTrainedTokenizerBase) -> 
     one, with a logit of up to hidden × init_std. At 5 it is lost among thousands of others, so that an untrained
     model's loss is near the logarithm of the vocabulary; at 256 this is Marian's 0.02, which is too faint to learn
     from in a narrow model and 3 nats too loud in one of 1024."""
-    from transformers import MarianConfig, MarianMTModel
+    from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
     _check_heads(settings)
     feed_forward = settings.feed_forward or 4 * settings.hidden
-    pad, eos = _special(tokenizer)
+    pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
+    if pad is None or eos is None:
+        raise ModelError(
+            "the tokenizer has no padding token, or no end-of-sequence token",
+            "make it with `limbeck train --task translate`, or name its pad_token and eos_token",
+        )
     config = MarianConfig(
         vocab_size=max(tokenizer.get_vocab().values()) + 1,
         d_model=settings.hidden,
@@ -90,7 +95,14 @@ def new_seq2seq(settings: Seq2SeqConfig, tokenizer: PreTrainedTokenizerBase) -> 
         forced_eos_token_id=None,
     )
     model = MarianMTModel(config).eval()
-    model.generation_config = _greedy(config)
+    model.generation_config = GenerationConfig(  # greedy, up to the last position, never a pad
+        decoder_start_token_id=pad,
+        pad_token_id=pad,
+        eos_token_id=eos,
+        bad_words_ids=[[pad]],
+        num_beams=1,
+        max_length=settings.positions,
+    )
     hold_pad(model)
     return model
 
@@ -117,30 +129,6 @@ def _hold(model: Any, _: Any) -> None:
         pad = torch.tensor([table.padding_idx], device=weight.device)
         weight.register_hook(lambda gradient: gradient.index_fill(0, pad, 0.0))
         weight.holds_pad = True
-
-
-def _greedy(config: Any) -> Any:
-    """Greedy, up to the last position, never a pad."""
-    from transformers import GenerationConfig
-
-    return GenerationConfig(
-        decoder_start_token_id=config.decoder_start_token_id,
-        pad_token_id=config.pad_token_id,
-        eos_token_id=config.eos_token_id,
-        bad_words_ids=[[config.pad_token_id]],
-        num_beams=1,
-        max_length=config.max_position_embeddings,
-    )
-
-
-def _special(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
-    pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
-    if pad is None or eos is None:
-        raise ModelError(
-            "the tokenizer has no padding token, or no end-of-sequence token",
-            "make it with `limbeck train --task translate`, or name its pad_token and eos_token",
-        )
-    return pad, eos
 
 
 def _check_heads(settings: Seq2SeqConfig) -> None:

@@ -45,7 +45,7 @@ from limbeck.students.sizes import Sizes, resized, sizes_of, spread, width
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
-    from limbeck.students.inherit import Inheritance
+    from limbeck.students.inherit import Built
 
 _KASAI_2021 = "Kasai et al. 2021 (deep encoder, shallow decoder)"
 _SANH_2019 = "Sanh et al. 2019 (DistilBERT) keeps every other layer"
@@ -207,9 +207,7 @@ class Shrink(Settings):
             raise KnobError(f"knob 'decoder_layers' is {self.decoder_layers}, {_NO_DECODER}", "leave it at 0")
         return encoder, []
 
-    def build(
-        self, teacher: PreTrainedModel, tokenizer: Any = None, pairs: bool = False
-    ) -> tuple[PreTrainedModel, Inheritance]:
+    def build(self, teacher: PreTrainedModel, tokenizer: Any = None, pairs: bool = False) -> Built:
         """An untrained student, in eval mode, with the teacher's weights wherever shapes allow; and what it inherited.
 
         Some families look at the tokenizer, and at whether texts come in pairs."""
@@ -308,9 +306,7 @@ def _register_shared() -> None:
 
 
 @family("same", "the teacher's own", knobs=("groups", "embedding"), register=_register_shared)
-def to_same(
-    teacher: PreTrainedModel, shape: Shrink, tokenizer: Any = None, pairs: bool = False
-) -> tuple[PreTrainedModel, Inheritance]:
+def to_same(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bool) -> Built:
     """An untrained student, in eval mode, with the teacher's weights wherever shapes allow."""
     from limbeck.students.inherit import empty_model, inherit
 
