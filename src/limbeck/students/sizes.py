@@ -13,13 +13,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.record import Shape
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 _FEED_FORWARD_NAMES = ("intermediate_size", "hidden_dim", "d_inner", "n_inner", "ffn_dim", "encoder_ffn_dim", "d_ff")
 _MAIN_NAMES = {"layers": "num_hidden_layers", "hidden": "hidden_size", "heads": "num_attention_heads"}
@@ -141,7 +141,7 @@ def positions_of(model: PreTrainedModel) -> int:
     return most
 
 
-def clip_max_length(tokenizer: Any, model: PreTrainedModel) -> Any:
+def clip_max_length(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> PreTrainedTokenizerBase:
     """The tokenizer, or a copy of it that gives no more tokens than the model reads; many a file names no limit."""
     most = positions_of(model)
     if not most or tokenizer.model_max_length <= most:
