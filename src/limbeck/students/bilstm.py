@@ -110,8 +110,4 @@ def _how_texts_end(tokenizer: Any, pairs: bool) -> dict[str, Any]:
             "set tokenizer.sep_token, or keep the teacher's architecture with --student.family same",
         )
     unread = {token for token in outside.values() if token is not None} - spoken
-    return {
-        "segments": segments,
-        "separator_id": -1 if separator is None else separator,
-        "unread_ids": sorted(unread),
-    }
+    return {"segments": segments, "separator_id": -1 if separator is None else separator, "unread_ids": sorted(unread)}

@@ -1,4 +1,5 @@
-"""Families of students: what a teacher may become. One file each in this folder, found by its `@family` line.
+"""Families of students: what a teacher may become. One file each in this folder, found by its `@family` line; the
+teacher's own architecture is in `shrink`.
 
 A family's name and help are read from the source, since importing it would load torch; the rest comes with its import.
 """
