@@ -106,12 +106,14 @@ class Endpoint(BlackBox):
         self.address, self.timeout, self.tries, self.wait, self.at_once = address, timeout, tries, wait, at_once
 
     def _answer(self, sources: Sequence[str]) -> list[str]:
-        trouble = ""
+        body, trouble = json.dumps({"sources": list(sources)}).encode(), ""
+        request = Request(self.address, body, {"Content-Type": "application/json", "Accept": "application/json"})
         for attempt in range(self.tries):
             if attempt:
                 time.sleep(self.wait * 2 ** (attempt - 1))
             try:
-                return self._texts(self._post(list(sources)), len(sources))
+                with urlopen(request, timeout=self.timeout) as answer:
+                    return self._texts(answer.read(), len(sources))
             except HTTPError as error:
                 first = (error.read().decode("utf-8", "replace").strip().splitlines() or [""])[0]
                 trouble = f"answered {error.code} {error.reason}: {first}".rstrip(": ")
@@ -120,13 +122,6 @@ class Endpoint(BlackBox):
             except (OSError, HTTPException) as error:
                 trouble = f"gave no answer: {error}"
         raise LimbeckError(f"{self.address} {trouble} ({self.tries} tries)", RESUME)
-
-    def _post(self, sources: list[str]) -> bytes:
-        body = json.dumps({"sources": sources}).encode()
-        request = Request(self.address, body, {"Content-Type": "application/json", "Accept": "application/json"})
-        with urlopen(request, timeout=self.timeout) as answer:
-            content: bytes = answer.read()
-            return content
 
     def _texts(self, content: bytes, count: int) -> list[str]:
         try:
