@@ -37,7 +37,7 @@ def make_arm():
     teacher = Model(make_classifier(layers=2, seed=5), make_tokenizer())
     RECIPES[SHORT.name] = SHORT
     try:
-        run = Run(recipe=SHORT.name, student={"layers": 1, "keep": "spread"}, train=TRAIN)
+        run = Run(recipe=SHORT.name, student={"layers": 1}, train=TRAIN)
         setup = task_of(run, teacher).prepare(make_rows(120), teacher, Silent())
         return plan_arm("ticket", run, setup, Silent())
     finally:

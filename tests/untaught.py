@@ -8,8 +8,7 @@ from limbeck.data.seq2seq.pairs import read_parallel
 from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DataSettings
-from limbeck.students.seq2seq import new_seq2seq
-from limbeck.students.seq2seq_config import Seq2SeqConfig
+from limbeck.students.seq2seq import Seq2SeqConfig, new_seq2seq
 from running import limbeck
 
 SHAPE = {"hidden": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "vocabulary": 90, "positions": 64}

@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from limbeck.core.record import Record
-from limbeck.engines import endpoint
+from limbeck.engines import black_boxes
 from running import files, limbeck
 from tongues import write_pairs
 from untaught import BRIEF, NEW, append, ends_well, of_files, program, told, train_sources
@@ -132,7 +132,7 @@ class Moody(BaseHTTPRequestHandler):
 
 
 def test_an_endpoint_that_is_down_or_hangs_up(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(endpoint.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(black_boxes.time, "sleep", lambda seconds: None)
     server = HTTPServer(("127.0.0.1", 0), Moody)
     address = f"http://127.0.0.1:{server.server_port}/translate"
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -9,8 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from limbeck.core.errors import KnobError, LimbeckError
-from limbeck.engines.command import Command
-from limbeck.engines.endpoint import Endpoint
+from limbeck.engines.black_boxes import Command, Endpoint
 
 
 def program(tmp_path, body):

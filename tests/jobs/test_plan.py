@@ -16,6 +16,7 @@ from limbeck.jobs.runfile import read_run, write_run
 from limbeck.jobs.settings import Run, resolve
 from limbeck.recipes.recipe import to_table
 from limbeck.students.shrink import Shrink
+from limbeck.students.sizes import Sizes
 from limbeck.training.focus import freeze_above, slow_below
 from tiny import make_classifier, make_rows, make_tokenizer
 
@@ -56,6 +57,19 @@ def test_a_persons_knobs_go_before_the_recipes():
     assert run.student.keep == "first"
     assert resolve(Run(recipe="pkd-skip"), TASK).train.epochs == 4
     assert resolve(Run(recipe="pkd-skip", student={"keep": "last"}), TASK).student.keep == "last"
+    assert resolve(Run(recipe="pkd-skip", student={"layers": 2}), TASK).student.keep == "first"
+
+
+@pytest.mark.parametrize("asked", [{"layers": 2}, {"preset": "half"}, {"layers": 2, "keep": "last"}])
+def test_a_number_of_layers_goes_before_a_recipes_rule_that_counts_them(asked):
+    teacher = Sizes(layers=4, hidden=32, heads=4, feed_forward=64)
+    assert len(resolve(Run(recipe="lottery"), TASK).student.sized(teacher).kept(teacher)[0]) == 4
+    run = resolve(Run(recipe="lottery", student=asked), TASK)
+    assert run.student.keep == asked.get("keep", "spread")
+    assert len(run.student.sized(teacher).kept(teacher)[0]) == 2
+    assert resolve(run, TASK) == run
+    with pytest.raises(KnobError, match="keeps 4 layers, but knob 'layers' is 2"):
+        resolve(Run(recipe="lottery", student=asked | {"keep": "every-1"}), TASK).student.sized(teacher).sizes(teacher)
 
 
 def test_a_term_that_only_a_stage_has_is_changed_there():

@@ -16,7 +16,7 @@ from limbeck.objectives.tinybert import TinyBERT
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.recipes.recipe import from_table
 from limbeck.recipes.tinybert import TINYBERT, TINYBERT_GENERAL
-from limbeck.students.axes import empty_model
+from limbeck.students.inherit import empty_model
 from limbeck.students.shrink import Shrink, kept_layers
 from limbeck.students.sizes import resized, shape_of, sizes_of
 from tiny import make_classifier

@@ -14,8 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from limbeck.core.errors import KnobError, LimbeckError, MismatchError, ModelError
 from limbeck.students.load import load
-from limbeck.students.seq2seq import decoder_start, new_seq2seq
-from limbeck.students.seq2seq_config import Seq2SeqConfig
+from limbeck.students.seq2seq import Seq2SeqConfig, decoder_start, new_seq2seq
 from limbeck.students.shrink import Shrink
 from students.tiny_encoders import classifier
 from students.tiny_translators import CONFIGS, FAMILIES, PAD, logits, tokenizer, translator

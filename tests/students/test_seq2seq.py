@@ -10,12 +10,10 @@ import transformers as hf
 
 from limbeck.core.errors import KnobError
 from limbeck.core.fingerprint import fingerprint
-from limbeck.students.coordinates import hidden_coordinates
 from limbeck.students.inherit import reinit
-from limbeck.students.seq2seq import new_seq2seq
-from limbeck.students.seq2seq_config import Seq2SeqConfig
+from limbeck.students.seq2seq import Seq2SeqConfig, new_seq2seq
 from limbeck.students.shrink import Shrink
-from limbeck.students.sizes import Sizes, shape_of, sizes_of
+from limbeck.students.sizes import Sizes, hidden_coordinates, shape_of, sizes_of
 from students.tiny_translators import FAMILIES, logits, tokenizer, translator
 
 SINUSOIDS = {"marian": 2}  # tables that are in the state

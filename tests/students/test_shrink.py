@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import limbeck
 from limbeck.core.errors import KnobError, ModelError
-from limbeck.students.coordinates import hidden_coordinates, spread, within_head
 from limbeck.students.inherit import Inheritance
 from limbeck.students.shrink import Shrink, kept_layers
-from limbeck.students.sizes import Sizes, shape_of, sizes_of
+from limbeck.students.sizes import Sizes, hidden_coordinates, shape_of, sizes_of, spread, within_head
 from students.tiny_encoders import COMMON, CONFIGS, LABELS, SIZES, classifier, logits
 
 FAMILIES = list(CONFIGS)

@@ -20,8 +20,7 @@ from limbeck.engines.transformers import TransformersEngine
 from limbeck.measure.tokens import token_statistics
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.weighted_sum import weighted_sum
-from limbeck.students.seq2seq import decoder_start, new_seq2seq
-from limbeck.students.seq2seq_config import Seq2SeqConfig
+from limbeck.students.seq2seq import Seq2SeqConfig, decoder_start, new_seq2seq
 from limbeck.tasks.seq2seq_evaluator import Seq2SeqEvaluator
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TranslateSettings

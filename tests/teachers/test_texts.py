@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.engines.base import Engine, Hypothesis
-from limbeck.engines.command import Command
+from limbeck.engines.black_boxes import Command
 from limbeck.teachers.texts import TextCache
 from tiny_sources import make_sources
 

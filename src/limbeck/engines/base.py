@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 # By trial on two cores: with a beam of 5, a fourth and four times as many are both slower in transformers.
 BATCH_TOKENS = 1024
-RESUME = "what it translated so far is kept: mend it, then run the same command with --resume"
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,6 @@ def check_beam(beam: int, nbest: int) -> None:
             f"a beam of {beam} has no {nbest} best translations",
             "give --translate.beam at least as many as --translate.nbest, and both at least 1",
         )
-
-
-def refuse_beam(engine: str, beam: int, nbest: int) -> None:
-    if beam != 1 or nbest != 1:
-        raise KnobError(f"{engine} gives one translation, not a beam of {beam} and its {nbest} best", "give beam 1")
 
 
 def batches_by_length(lengths: Sequence[int], budget: int) -> list[list[int]]:

@@ -63,8 +63,7 @@ class CTranslate2Engine(Engine):
     def translate(self, sources: Sequence[str], beam: int = 1, nbest: int = 1) -> list[list[Hypothesis]]:
         check_beam(beam, nbest)
         ids = token_ids(self.tokenizer, sources, self.max_length)
-        lengths = [len(row) for row in ids]
-        batches = batches_by_length(lengths, self.batch_tokens)
+        batches = batches_by_length([len(row) for row in ids], self.batch_tokens)
         pending = [self._start([ids[i] for i in batch], beam, nbest) for batch in batches]
         found: list[list[Hypothesis]] = [[EMPTY] for _ in ids]
         for batch, results in zip(batches, pending, strict=True):
@@ -90,31 +89,26 @@ class CTranslate2Engine(Engine):
         return results
 
     def _hypotheses(self, result: Any) -> list[Hypothesis]:
-        rows = [self.tokenizer.convert_tokens_to_ids(tokens) for tokens in result.hypotheses]
-        texts = decode(self.tokenizer, rows)
-        lengths = [len(row) for row in rows]
-        cut = [tokens[-1:] != [self.end] for tokens in result.hypotheses]
+        texts = decode(self.tokenizer, [self.tokenizer.convert_tokens_to_ids(tokens) for tokens in result.hypotheses])
         return [
-            Hypothesis(text, score * length**self.length_penalty, unfinished)
-            for text, score, length, unfinished in zip(texts, result.scores, lengths, cut, strict=True)
+            Hypothesis(text, score * len(tokens) ** self.length_penalty, cut=tokens[-1:] != [self.end])
+            for text, score, tokens in zip(texts, result.scores, result.hypotheses, strict=True)
         ]
 
 
 def read_facts(folder: Path | str) -> dict[str, Any]:
     """Refuses a folder that another program made: nothing says with which tokens its model begins and ends."""
-    facts = find_facts(folder)
-    if not facts:
-        raise ModelError(f"{folder} was not converted here: it has no {FACTS}", _REMEDY)
-    return facts
+    if facts := find_facts(folder):
+        return facts
+    raise ModelError(f"{folder} was not converted here: it has no {FACTS}", _REMEDY)
 
 
 def find_facts(folder: Path | str) -> dict[str, Any]:
     """What `convert` wrote beside the weights; nothing if it did not make the folder."""
     try:
-        facts: dict[str, Any] = json.loads((Path(folder) / FACTS).read_text(encoding="utf-8"))
+        return dict(json.loads((Path(folder) / FACTS).read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return {}
-    return facts
 
 
 def read_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:

@@ -30,13 +30,8 @@ if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 ARCHITECTURE_SETTINGS = (
-    "bos_token_id",
-    "eos_token_id",
-    "pad_token_id",
-    "decoder_start_token_id",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "bad_words_ids",
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
+    *("forced_bos_token_id", "forced_eos_token_id", "bad_words_ids"),
 )
 SCORE_BYTES = 2**30  # transformers holds the scores of every step, beam and word until a batch is done
 NOT_A_HYPOTHESIS = -1e8  # transformers fills a beam that is wider than the language with scores below this
@@ -105,9 +100,8 @@ class TransformersEngine(Engine):
         else:
             scores = out.sequences_scores.cpu()
             log_p = scores.double() * lengths.double() ** self.length_penalty
-        texts = decode(self.tokenizer, written)
         cut = [self._is_cut(row, most) for row in written]
-        each = [Hypothesis(*facts) for facts in zip(texts, log_p.tolist(), cut, strict=True)]
+        each = [Hypothesis(*facts) for facts in zip(decode(self.tokenizer, written), log_p.tolist(), cut, strict=True)]
         real = [rank % nbest == 0 or score > NOT_A_HYPOTHESIS for rank, score in enumerate(scores.tolist())]
         return [
             [each[rank] for rank in range(first, first + nbest) if real[rank]] for first in range(0, len(each), nbest)

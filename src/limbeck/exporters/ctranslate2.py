@@ -48,10 +48,8 @@ def convert(folder: Path | str, out: Path | str, precision: Precision = "int8", 
             model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype="float32").eval()
             tokenizer = AutoTokenizer.from_pretrained(folder)
         except (OSError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise ModelError(
-                f"{folder} is not a translator's folder: {reason}", "give a save_pretrained folder"
-            ) from None
+            what = f"{folder} is not a translator's folder: {str(error).splitlines()[0]}"
+            raise ModelError(what, "give a save_pretrained folder") from None
     if first_token is not None:
         model.generation_config.forced_bos_token_id = first_token
     facts = facts_about(model, tokenizer, precision)
@@ -68,15 +66,21 @@ def _specification(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, f
     """CTranslate2's description of the model and its weights."""
     import torch
 
+    def refusal(reason: str) -> ModelError:
+        return ModelError(f"CTranslate2 cannot run {folder}: {reason}", "set engine to transformers")
+
     theirs = import_module("ctranslate2.converters.transformers")
-    kind = type(model.config).__name__
+    config, kind = model.config, type(model.config).__name__
     loader = theirs._MODEL_LOADERS.get(kind)
     if loader is None:
-        raise ModelError(f"CTranslate2 cannot run {folder}: it knows no {kind}", "set engine to transformers")
-    if kind == "M2M100Config" and model.config.pad_token_id != 1:
-        reason = "it counts positions from <pad>, which is not token 1"
-        raise ModelError(f"CTranslate2 cannot run {folder}: {reason}", "set engine to transformers")
-    _complete_config(model.config, kind)
+        raise refusal(f"it knows no {kind}")
+    if kind == "M2M100Config" and config.pad_token_id != 1:
+        raise refusal("it counts positions from <pad>, which is not token 1")
+    if kind in _NORMS:
+        config.normalize_before, config.normalize_embedding = _NORMS[kind]
+    # their T5 loader reads from this one whether outputs are scaled; transformers 5 sets it always
+    if kind in ("T5Config", "MT5Config"):
+        config.tie_word_embeddings = getattr(config, "scale_decoder_outputs", False)
     if kind == "MarianConfig" and not _starts_from_zero(model, tokenizer):
         loader = theirs.BartLoader()
     try:
@@ -85,17 +89,8 @@ def _specification(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, f
         _name_tokens(specification.config, model, tokenizer)
         specification.validate()
     except Exception as error:  # loaders fail in many ways on a model they do not expect
-        reason = f"{type(error).__name__}: {error}"
-        raise ModelError(f"CTranslate2 cannot run {folder}: {reason}", "set engine to transformers") from error
+        raise refusal(f"{type(error).__name__}: {error}") from error
     return specification
-
-
-def _complete_config(config: Any, kind: str) -> None:
-    if kind in _NORMS:
-        config.normalize_before, config.normalize_embedding = _NORMS[kind]
-    # their T5 loader reads from this one whether outputs are scaled; transformers 5 sets it always
-    if kind in ("T5Config", "MT5Config"):
-        config.tie_word_embeddings = getattr(config, "scale_decoder_outputs", False)
 
 
 def _starts_from_zero(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> bool:

@@ -18,7 +18,7 @@ from limbeck.jobs.runfile import overlay
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import ObjectiveTable, Recipe, StageSettings, find, from_table, to_table
-from limbeck.students import seq2seq_config
+from limbeck.students import seq2seq
 from limbeck.students.shrink import Shrink
 from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.training.schedule import Schedule
@@ -30,7 +30,7 @@ AUTO: dict[Kind, str] = {
     **dict.fromkeys(("mask-fill", "generate"), "truncated"),
     "translate": "seq-kd",
 }
-_REGISTER = (direction_settings, language, parallel, text, seq2seq_config)  # the tables of tasks
+_REGISTER = (direction_settings, language, parallel, text, seq2seq)  # the tables of tasks
 
 
 class MeasuredKnobs(TaskKnobs):
@@ -147,6 +147,8 @@ def resolve(run: Run, info: TaskInfo) -> Run:
             for name, table in plan.defaults.items()
             if name not in TABLES or info.kind in TABLES[name].kinds
         }
+        if run.student.names_depth and Shrink(**defaults.get("student", {})).counts_layers:
+            defaults = overlay(defaults, {"student": {"keep": "spread"}})  # a person's number of layers goes first
         run = type(run)(**overlay(defaults, said))
     spelled = run.spelled_out(info.kind)
     return spelled.but(

@@ -23,7 +23,7 @@ import torch
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.students.factor import centred, directions, off_the_diagonal
 from limbeck.students.families import family
-from limbeck.students.inherit import Inheritance
+from limbeck.students.inherit import Built, Inheritance
 from limbeck.students.shared import groups_of, middles
 from limbeck.students.shrink import Shrink, kept_at_full_width
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 PUBLISHED_EMBEDDING = 128
 _CLASSES = ("Model", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMaskedLM")
+_MAP = "encoder.embedding_hidden_mapping_in"
 _TABLES = ("word_embeddings.weight", "position_embeddings.weight", "token_type_embeddings.weight")
 _SAME: tuple[str, ...] = (
     *("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "hidden_act", "type_vocab_size"),
@@ -63,9 +64,7 @@ _HEADS = {
 
 @family("albert", "from BERT; layers share weights", knobs=("groups", "embedding"), small=True)
 @torch.no_grad()
-def to_albert(
-    teacher: PreTrainedModel, shape: Shrink, tokenizer: Any = None, pairs: bool = False
-) -> tuple[PreTrainedModel, Inheritance]:
+def to_albert(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bool) -> Built:
     """An Albert… of the teacher's kind, with a layer for each one kept, in groups that share weights."""
     import transformers
 
@@ -90,7 +89,10 @@ def to_albert(
         made = _embeddings(weights, embedding, config.tie_word_embeddings)
     else:
         copied |= {name: tensor for name, tensor in weights.items() if name.startswith("embeddings.")}
-        made = _identity(hidden, teacher.device)
+        made = {
+            f"{_MAP}.weight": torch.eye(hidden, device=teacher.device),
+            f"{_MAP}.bias": torch.zeros(hidden, device=teacher.device),
+        }
     fits = {name: x for name, x in (copied | made).items() if student.get_parameter(here[name]).shape == x.shape}
     student.load_state_dict({here[name]: tensor for name, tensor in fits.items()}, strict=False)
     return student, Inheritance(
@@ -147,15 +149,8 @@ def _embeddings(weights: dict[str, Tensor], embedding: int, tied: bool) -> dict[
     way = leading @ off_the_diagonal(embedding, leading.device).T  # [hidden, embedding]
     scale = weights["embeddings.LayerNorm.weight"].double() * (len(way) / embedding) ** 0.5
     made = {f"embeddings.{name}": table @ way for name, table in tables.items()}
-    made["encoder.embedding_hidden_mapping_in.weight"] = scale[:, None] * way
-    made["encoder.embedding_hidden_mapping_in.bias"] = weights["embeddings.LayerNorm.bias"]
+    made[f"{_MAP}.weight"] = scale[:, None] * way
+    made[f"{_MAP}.bias"] = weights["embeddings.LayerNorm.bias"]
     if "cls.predictions.decoder.weight" in weights and tied:
         made["predictions.decoder.weight"] = made["embeddings.word_embeddings.weight"]
     return made
-
-
-def _identity(hidden: int, device: torch.device) -> dict[str, Tensor]:
-    return {
-        "encoder.embedding_hidden_mapping_in.weight": torch.eye(hidden, device=device),
-        "encoder.embedding_hidden_mapping_in.bias": torch.zeros(hidden, device=device),
-    }

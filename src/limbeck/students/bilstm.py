@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.task import TEXT_KINDS
 from limbeck.students.families import family
-from limbeck.students.inherit import Inheritance
+from limbeck.students.inherit import Built, Inheritance
 from limbeck.students.networks.bilstm import BiLSTMConfig, BiLSTMForSequenceClassification
 from limbeck.students.shrink import Shrink
 
@@ -49,9 +49,7 @@ def register() -> None:
     register=register,
 )
 @torch.no_grad()
-def to_bilstm(
-    teacher: PreTrainedModel, shape: Shrink, tokenizer: Any = None, pairs: bool = False
-) -> tuple[PreTrainedModel, Inheritance]:
+def to_bilstm(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bool) -> Built:
     """An untrained BiLSTM in eval mode. 0 means: the paper's size, or the teacher's embeddings where they are narrower.
 
     `hidden` is of each direction. The LSTM and the layers after it are fresh from torch's current seed."""
@@ -112,8 +110,4 @@ def _how_texts_end(tokenizer: Any, pairs: bool) -> dict[str, Any]:
             "set tokenizer.sep_token, or keep the teacher's architecture with --student.family same",
         )
     unread = {token for token in outside.values() if token is not None} - spoken
-    return {
-        "segments": segments,
-        "separator_id": -1 if separator is None else separator,
-        "unread_ids": sorted(unread),
-    }
+    return {"segments": segments, "separator_id": -1 if separator is None else separator, "unread_ids": sorted(unread)}

@@ -12,7 +12,7 @@ import torch
 
 from limbeck.core.errors import ModelError
 from limbeck.students.families import family
-from limbeck.students.inherit import Inheritance
+from limbeck.students.inherit import Built, Inheritance
 from limbeck.students.shrink import Shrink, kept_at_full_width
 
 if TYPE_CHECKING:
@@ -29,20 +29,15 @@ _LAYER = {
     "output_layer_norm": "output.LayerNorm",
 }
 _HEAD = {
-    "vocab_transform.weight": "cls.predictions.transform.dense.weight",
-    "vocab_transform.bias": "cls.predictions.transform.dense.bias",
-    "vocab_layer_norm.weight": "cls.predictions.transform.LayerNorm.weight",
-    "vocab_layer_norm.bias": "cls.predictions.transform.LayerNorm.bias",
-    "vocab_projector.weight": "cls.predictions.decoder.weight",
-    "vocab_projector.bias": "cls.predictions.decoder.bias",
+    "vocab_transform": "cls.predictions.transform.dense",
+    "vocab_layer_norm": "cls.predictions.transform.LayerNorm",
+    "vocab_projector": "cls.predictions.decoder",
 }
 
 
 @family("distilbert", "from BERT; no segments, no pooler")
 @torch.no_grad()
-def to_distilbert(
-    teacher: PreTrainedModel, shape: Shrink, tokenizer: Any = None, pairs: bool = False
-) -> tuple[PreTrainedModel, Inheritance]:
+def to_distilbert(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bool) -> Built:
     """A DistilBertForMaskedLM whose layers are those of the teacher that are kept."""
     from transformers import DistilBertConfig, DistilBertForMaskedLM
 
@@ -78,14 +73,12 @@ def to_distilbert(
 
 def _origins(kept: list[int]) -> dict[str, str]:
     """Student tensor → teacher tensor."""
-    names = {
-        f"distilbert.embeddings.{part}": f"bert.embeddings.{part}"
-        for part in ("word_embeddings.weight", "position_embeddings.weight", "LayerNorm.weight", "LayerNorm.bias")
-    }
+    parts = _HEAD | {"distilbert.embeddings.LayerNorm": "bert.embeddings.LayerNorm"}
     for place, layer in enumerate(kept):
         for ours, theirs in _LAYER.items():
-            for kind in ("weight", "bias"):
-                names[f"distilbert.transformer.layer.{place}.{ours}.{kind}"] = (
-                    f"bert.encoder.layer.{layer}.{theirs}.{kind}"
-                )
-    return names | _HEAD
+            parts[f"distilbert.transformer.layer.{place}.{ours}"] = f"bert.encoder.layer.{layer}.{theirs}"
+    tables = ("word_embeddings.weight", "position_embeddings.weight")
+    names = {f"distilbert.embeddings.{table}": f"bert.embeddings.{table}" for table in tables}
+    return names | {
+        f"{ours}.{kind}": f"{theirs}.{kind}" for ours, theirs in parts.items() for kind in ("weight", "bias")
+    }

@@ -1,4 +1,5 @@
-"""Families of students: what a teacher may become. One file each in this folder, found by its `@family` line.
+"""Families of students: what a teacher may become. One file each in this folder, found by its `@family` line; the
+teacher's own architecture is in `shrink`.
 
 A family's name and help are read from the source, since importing it would load torch; the rest comes with its import.
 """
@@ -19,18 +20,12 @@ from limbeck.core.errors import KnobError
 from limbeck.core.task import Kind
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from limbeck.students.inherit import Inheritance
+    from limbeck.students.inherit import Built
 
 SAME = "same"  # the teacher's own architecture
 OURS = "limbeck-"  # what the model types of Limbeck's own architectures begin with
-Build = Callable[..., "tuple[PreTrainedModel, Inheritance]"]  # of (teacher, shape, tokenizer, pairs)
+Build = Callable[..., "Built"]  # of (teacher, shape, tokenizer, pairs)
 _LINE = re.compile(r'^@family\(\s*"([\w-]+)",\s*"([^"]*)"', re.MULTILINE)
-
-
-def _known_already() -> None:
-    """transformers has this architecture."""
 
 
 @dataclass
@@ -44,7 +39,7 @@ class Family:
     layers: bool = True  # has hidden states and attention to compare with a teacher's
     serves: tuple[Kind, ...] = ()  # kinds of task; empty: all
     architecture: str = ""  # model type of its config; empty: its name
-    register: Callable[[], None] = _known_already  # makes the Auto classes of transformers know it
+    register: Callable[[], None] = lambda: None  # makes the Auto classes of transformers know an architecture of ours
     build: Build = field(init=False)
 
     def __call__(self, build: Build) -> Build:
@@ -78,11 +73,18 @@ def find_family(name: str) -> Family:
     if name not in _FAMILIES and name in _found():
         import_module(f"limbeck.students.{_found()[name][0]}")
     if name not in _FAMILIES:
-        raise KnobError(f"there is no student family '{name}'", f"use {suggestion(name)}")
+        raise KnobError(f"there is no student family '{name}'", f"use {_suggestion(name)}")
     return _FAMILIES[name]
 
 
-def suggestion(name: str) -> str:
+def check_family(name: str) -> str:
+    """The name of a family, or auto."""
+    if name != "auto" and name not in families():
+        raise ValueError(f"auto, or {_suggestion(name)}")
+    return name
+
+
+def _suggestion(name: str) -> str:
     close = difflib.get_close_matches(name, families(), n=1)
     return f"one of {', '.join(families())}" + (f"; did you mean '{close[0]}'?" if close else "")
 

@@ -1,4 +1,11 @@
-"""The student's weights, copied and cut from the teacher's by the rule that `shrink` states."""
+"""The student's weights, copied and cut from the teacher's by the rule that `shrink` states.
+
+Which axis of which parameter is the hidden size, the heads, the feed-forward is learned, not listed: the model is built
+again on the meta device (no memory, little time) with a single size changed. An axis that changes with the hidden size
+is a hidden axis. So no table of parameter names is needed, and an architecture seen for the first time works like a
+known one. An axis may hold its size several times over: ModernBERT's Wqkv has 3 × hidden rows, its Wi 2 × feed-forward
+rows.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +13,30 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from limbeck.students.axes import Axis, empty_model, layer_prefixes, learn_axes
-from limbeck.students.coordinates import head_coordinates, hidden_coordinates, spread, strided, within_head
-from limbeck.students.sizes import Sizes, sizes_of
+from limbeck.core.errors import ModelError
+from limbeck.students.sizes import Sizes, kept_coordinates, resized, sizes_of
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel
+    from transformers import PretrainedConfig, PreTrainedModel
 
-Axes = Mapping[str, Mapping[int, Axis]]  # parameter → axis number → what it is
 Coordinates = Mapping[str, Sequence[int]]  # size → the teacher's coordinates the student keeps
+# Fused projections laid out head by head ([head][q, k, v][coordinate]); shapes cannot tell them from [q, k, v][head].
+_HEAD_MAJOR = {"deberta": "in_proj"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    size: str  # "hidden", "heads", "head_size", "all_heads", "feed_forward"
+    blocks: int = 1  # how many times over
+    head_major: bool = False
+
+
+Axes = dict[str, dict[int, Axis]]  # parameter → axis number → what it is
 
 
 @dataclass
@@ -35,15 +52,22 @@ class Inheritance:
 
     def sentence(self) -> str:
         """For people: which of the teacher's layers the student starts from, and what is new in it."""
+
+        def few(names: list[str]) -> str:
+            return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
         parts = [f"{self.whole} tensors copied whole"]
         parts += [f"{self.sliced} cut narrower"] if self.sliced else []
-        parts += [f"{len(self.fresh)} new ({_few(self.fresh)})"] if self.fresh else []
-        parts += [f"{len(self.dropped)} of the teacher's left out ({_few(self.dropped)})"] if self.dropped else []
-        origin = f"starts from teacher layers {_listed(self.layers)}" if self.layers else "has layers of its own"
-        if self.decoder_layers:
-            encoder, decoder = _listed(self.layers), _listed(self.decoder_layers)
-            origin = f"starts from the teacher's encoder layers {encoder} and decoder layers {decoder}"
+        parts += [f"{len(self.fresh)} new ({few(self.fresh)})"] if self.fresh else []
+        parts += [f"{len(self.dropped)} of the teacher's left out ({few(self.dropped)})"] if self.dropped else []
+        layers, decoder = (", ".join(map(str, numbers)) for numbers in (self.layers, self.decoder_layers))
+        origin = f"starts from teacher layers {layers}" if layers else "has layers of its own"
+        if decoder:
+            origin = f"starts from the teacher's encoder layers {layers} and decoder layers {decoder}"
         return f"The student {origin}: {', '.join(parts)}."
+
+
+Built = tuple["PreTrainedModel", Inheritance]  # an untrained student and what it inherited
 
 
 def reinit(student: PreTrainedModel, fresh: list[str]) -> PreTrainedModel:
@@ -70,29 +94,22 @@ def inherit(
     weights = teacher.state_dict()
     as_deep = replace(after, layers=before.layers, decoder_layers=before.decoder_layers)
     axes: Axes = {} if as_deep == before else learn_axes(teacher)
-    coordinates = {
-        "hidden": hidden_coordinates(before, after),
-        "heads": spread(before.heads, after.heads),
-        "all_heads": head_coordinates(before, after),
-        "head_size": within_head(before.head_size, min(before.head_size, after.head_size)),
-        "feed_forward": strided(before.feed_forward, after.feed_forward),
-    }
+    coordinates = kept_coordinates(before, after)
     neurons = strongest_neurons(weights, axes, after.feed_forward)
     origins, left_behind = _origins(student, teacher, kept, decoder)
     result = Inheritance(layers=kept, decoder_layers=list(decoder), dropped=left_behind)
     for name, parameter in student.state_dict().items():
         if name in computed:
             continue
-        if (origin := origins.get(name)) is None:
+        piece = None
+        if origin := origins.get(name):
+            of_block = {"feed_forward": neurons.get(block_of(origin), coordinates["feed_forward"])}
+            piece = cut(weights[origin], axes.get(origin, {}), coordinates | of_block, before, after)
+        if piece is None or piece.shape != parameter.shape:
             result.fresh.append(name)
             continue
-        of_block = {"feed_forward": neurons.get(block_of(origin), coordinates["feed_forward"])}
-        found = cut(weights[origin], axes.get(origin, {}), coordinates | of_block, before, after)
-        if found.shape != parameter.shape:
-            result.fresh.append(name)
-            continue
-        parameter.copy_(found)
-        if found.shape == weights[origin].shape:
+        parameter.copy_(piece)
+        if piece.shape == weights[origin].shape:
             result.whole += 1
         else:
             result.sliced += 1
@@ -144,9 +161,8 @@ def strongest_neurons(weights: Mapping[str, Tensor], axes: Axes, keep: int) -> d
 
 def block_of(name: str) -> str:
     """A parameter's name up to its last number: the layer it belongs to."""
-    parts = name.split(".")
-    numbers = [index for index, part in enumerate(parts) if part.isdigit()]
-    return ".".join(parts[: numbers[-1] + 1]) if numbers else ""
+    found = re.match(r"(.*\.)?\d+(?=\.|$)", name)
+    return found[0] if found else ""
 
 
 def cut(tensor: Tensor, axes: Mapping[int, Axis], coordinates: Coordinates, teacher: Sizes, student: Sizes) -> Tensor:
@@ -172,9 +188,58 @@ def _rows(axis: Axis, coordinates: Sequence[int], teacher: Sizes, student: Sizes
     ]
 
 
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+def learn_axes(model: PreTrainedModel) -> Axes:
+    """Parameter → axis number → what that axis is. Axes that depend on no size (vocabulary, positions) are left out."""
+    sizes = sizes_of(model.config)
+    probes = [
+        # two more per head: an even number, because rotary positions need pairs
+        (replace(sizes, hidden=sizes.hidden + 2 * sizes.heads), ("hidden", "head_size")),
+        (replace(sizes, feed_forward=sizes.feed_forward + 2), ("feed_forward",)),
+        (replace(sizes, heads=1), ("all_heads", "heads")),  # hidden fixes all heads together, but not in T5
+    ]
+    base = _shapes(model)
+    fused = _HEAD_MAJOR.get(model.config.model_type)
+    axes: Axes = {}
+    for probe, candidates in probes:
+        for name, shape in _shapes(_varied(model, probe)).items():
+            for number, (before, after) in enumerate(zip(base.get(name, ()), shape, strict=False)):
+                for size in candidates if before != after else ():
+                    blocks, rest = divmod(before, getattr(sizes, size))
+                    if rest == 0 and blocks * getattr(probe, size) == after:
+                        axis = Axis(size, blocks, head_major=fused in name.split("."))
+                        axes.setdefault(name, {}).setdefault(number, axis)
+                        break
+    return axes
 
 
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers))
+def layer_prefixes(model: PreTrainedModel, size: Literal["layers", "decoder_layers"] = "layers") -> list[str]:
+    """What the names of layer parameters start with, before the number: the lists that grow when a layer is added.
+
+    Empty when layers share their weights (ALBERT)."""
+    sizes = sizes_of(model.config)
+    count: int = getattr(sizes, size)
+    grown = _shapes(_varied(model, replace(sizes, **{size: count + 1}))).keys() - _shapes(model).keys()
+    pattern = re.compile(rf"(.*?\.){count}\.")
+    return sorted({match[1] for match in map(pattern.match, grown) if match})
+
+
+def _shapes(model: PreTrainedModel) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+
+
+def _varied(model: PreTrainedModel, sizes: Sizes) -> PreTrainedModel:
+    layers = sizes_of(model.config).layers
+    config = resized(model.config, sizes, [min(layer, layers - 1) for layer in range(sizes.layers)])
+    return empty_model(model, config, "meta")
+
+
+def empty_model(model: PreTrainedModel, config: PretrainedConfig, device: torch.device | str) -> PreTrainedModel:
+    """A freshly initialised model of the same class, in eval mode."""
+    try:
+        with torch.device(device):
+            return type(model)._from_config(config, dtype=model.dtype).eval()
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise ModelError(
+            f"transformers cannot build a {config.model_type} model of these sizes: {str(error).splitlines()[0]}",
+            "keep the teacher's heads, hidden and feed_forward sizes, and take only layers away",
+        ) from None

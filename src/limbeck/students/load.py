@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limbeck.core.errors import MismatchError, ModelError
 from limbeck.core.task import ENDS, LANGUAGE_KINDS, SEQ2SEQ_KINDS, WINDOW_KINDS, Kind, TaskInfo
-from limbeck.students.folder import find_folder
-from limbeck.students.languages import settle_language
-from limbeck.students.reading import (
-    explained_opening,
-    incomplete,
-    labels_in,
-    of_encoder,
-    of_head,
-    quiet,
-    read_config,
-    read_model,
-    read_tokenizer,
-)
-from limbeck.students.seq2seq import decoder_start, hold_pad
+from limbeck.students.reading import explained_opening, find_folder, quiet, read_config, read_model, read_tokenizer
+from limbeck.students.seq2seq import decoder_start, hold_pad, settle_language
 from limbeck.students.vocabulary import vocab_size_of
 
 if TYPE_CHECKING:
@@ -92,13 +81,50 @@ def load(
     With `new_head` any model of the architecture will do: the head is drawn from torch's current seed, unless the
     checkpoint has one for the same labels. Kinds with labels then need `info`. `next_sentence` asks a masked language
     model for BERT's next-sentence head too."""
-    if kind in SEQ2SEQ_KINDS:
-        return _load_seq2seq(source, kind, trust_remote_code)
-    if kind in LANGUAGE_KINDS:
-        return _load_language_model(source, kind, new_head, next_sentence, trust_remote_code)
+    head, labelled = _HEADS[kind], kind not in (*LANGUAGE_KINDS, *SEQ2SEQ_KINDS)
     if kind == "answer":
         info = TaskInfo(kind="answer", labels=ENDS)
-    return _load_labelled(source, kind, info, new_head, trust_remote_code)
+    if labelled and new_head and info is None:
+        raise ValueError(f"a new {head.name} head needs a TaskInfo")
+    with quiet(), explained_opening(source, head.unknown):
+        folder = find_folder(source)
+        config = read_config(folder, trust_remote_code)
+        saved, same_labels = _saved_class(config), info is not None and _labels(config) == info.labels
+        if labelled and info is not None and (new_head or kind == "answer"):
+            name_outputs(config, info)
+        auto = "AutoModelForPreTraining" if next_sentence else head.auto
+        model, missing, misshapen = read_model(folder, config, trust_remote_code, auto)
+        tokenizer = read_tokenizer(folder, trust_remote_code, None if kind in LANGUAGE_KINDS else model)
+    # A text classifier's head may have the shape of a token classifier's.
+    has_head = kind not in WINDOW_KINDS or saved == type(model).__name__
+    if kind in SEQ2SEQ_KINDS:
+        # The weights of a classifier of such an architecture fit, but it has not learnt to write.
+        if saved.endswith(("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")):
+            raise ModelError(f"{source} is a {saved}: it has no {head.name} head to learn from", f"use {head.use}")
+        lost = sorted(missing | misshapen)
+    elif labelled and new_head:
+        lost = _of_encoder(model, missing | misshapen)
+    else:
+        lost = sorted(misshapen) or _of_encoder(model, missing)
+    if lost:
+        raise ModelError(
+            f"{source} lacks {len(lost)} weights of the size its config says, such as {lost[0]}",
+            "config and weights are of different models: copy or download both again",
+        )
+    if not new_head and (missing or not has_head):
+        raise _no_head(source, kind, missing)
+    if kind in SEQ2SEQ_KINDS:
+        settle_language(source, model, tokenizer, decoder_start(model))
+        vocab_size_of(model, tokenizer)  # or refuses
+        hold_pad(model)
+    elif next_sentence and not has_next_sentence_head(model):
+        raise ModelError(f"{source} has no next-sentence head", "use a BERT, or leave out --blocks.pairs")
+    elif labelled and new_head:
+        if not (has_head and (same_labels or kind == "answer")):
+            _draw_head(model)
+    elif labelled and info is not None and kind != "answer":
+        _check_labels(source, model.config, info)
+    return model, tokenizer
 
 
 def load_saved(source: str | Path, *, trust_remote_code: bool = False) -> Loaded:
@@ -126,77 +152,23 @@ def _saved_class(config: PretrainedConfig) -> str:
     return (config.architectures or [""])[0]
 
 
-def _load_labelled(
-    source: str | Path, kind: str, info: TaskInfo | None, new_head: bool, trust_remote_code: bool
-) -> Loaded:
-    """A classifier of texts or tokens, or a model that answers questions."""
-    head = _HEADS[kind]
-    if new_head and info is None:
-        raise ValueError(f"a new {head.name} head needs a TaskInfo")
-    with quiet(), explained_opening(source, head.unknown):
-        folder = find_folder(source)
-        config = read_config(folder, trust_remote_code)
-        saved, same_labels = _saved_class(config), info is not None and labels_in(config) == info.labels
-        if info is not None and (new_head or kind == "answer"):
-            name_outputs(config, info)
-        model, missing, misshapen = read_model(folder, config, trust_remote_code, head.auto)
-        tokenizer = read_tokenizer(folder, trust_remote_code, model)
-        # A text classifier's head may have the shape of a token classifier's.
-        has_head = kind not in WINDOW_KINDS or saved == type(model).__name__
-        if new_head and not (has_head and (same_labels or kind == "answer")):
-            _draw_head(model)
-    broken, lacking = (set(), missing | misshapen) if new_head else (misshapen, missing)
-    if lost := sorted(broken) or of_encoder(model, lacking):
-        raise incomplete(source, lost)
-    if not new_head and (missing or not has_head):
-        raise _no_head(source, kind, missing)
-    if info is not None and not new_head and kind != "answer":
-        _check_labels(source, model.config, info)
-    return model, tokenizer
+def _labels(config: PretrainedConfig) -> tuple[str, ...]:
+    return tuple(str(config.id2label[number]) for number in sorted(config.id2label))
 
 
-def _load_language_model(
-    source: str | Path, kind: str, new_head: bool, next_sentence: bool, trust_remote_code: bool
-) -> Loaded:
-    """A head that is new is tied to the embeddings where the architecture ties it."""
-    head = _HEADS[kind]
-    with quiet(), explained_opening(source, head.unknown):
-        folder = find_folder(source)
-        config = read_config(folder, trust_remote_code)
-        auto = "AutoModelForPreTraining" if next_sentence else head.auto
-        model, missing, misshapen = read_model(folder, config, trust_remote_code, auto)
-        tokenizer = read_tokenizer(folder, trust_remote_code)
-    if lost := sorted(misshapen) or of_encoder(model, missing):
-        raise incomplete(source, lost)
-    if missing and not new_head:
-        raise _no_head(source, kind, missing)
-    if next_sentence and not has_next_sentence_head(model):
-        raise ModelError(f"{source} has no next-sentence head", "use a BERT, or leave out --blocks.pairs")
-    return model, tokenizer
+def _of_head(model: PreTrainedModel, names: Collection[str]) -> set[str]:
+    return {name for name in names if not name.startswith(f"{model.base_model_prefix}.")}
 
 
-def _load_seq2seq(source: str | Path, kind: str, trust_remote_code: bool) -> Loaded:
-    head = _HEADS[kind]
-    with quiet(), explained_opening(source, head.unknown):
-        folder = find_folder(source)
-        config = read_config(folder, trust_remote_code)
-        saved = _saved_class(config)
-        model, missing, misshapen = read_model(folder, config, trust_remote_code, head.auto)
-        tokenizer = read_tokenizer(folder, trust_remote_code, model)
-    # The weights of a classifier of such an architecture fit, but it has not learnt to write.
-    if saved.endswith(("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")):
-        raise ModelError(f"{source} is a {saved}: it has no {head.name} head to learn from", f"use {head.use}")
-    if lost := sorted(missing | misshapen):
-        raise incomplete(source, lost)
-    settle_language(source, model, tokenizer, decoder_start(model))
-    vocab_size_of(model, tokenizer)
-    hold_pad(model)
-    return model, tokenizer
+def _of_encoder(model: PreTrainedModel, names: set[str]) -> list[str]:
+    """Those that belong to the encoder proper; a pooler is part of the head in all but name."""
+    return sorted(name for name in names - _of_head(model, names) if ".pooler." not in name)
 
 
 def _draw_head(model: PreTrainedModel) -> None:
-    fresh = type(model)._from_config(model.config).state_dict()
-    model.load_state_dict({name: fresh[name] for name in of_head(model, fresh)}, strict=False)
+    with quiet():
+        fresh = type(model)._from_config(model.config).state_dict()
+    model.load_state_dict({name: fresh[name] for name in _of_head(model, fresh)}, strict=False)
 
 
 def _no_head(source: str | Path, kind: str, missing: set[str]) -> ModelError:
@@ -221,7 +193,7 @@ def name_outputs(config: PretrainedConfig, info: TaskInfo) -> None:
 
 
 def _check_labels(source: str | Path, config: PretrainedConfig, info: TaskInfo) -> None:
-    labels = labels_in(config)
+    labels = _labels(config)
     other_type = config.problem_type not in (None, info.problem_type)
     if info.problem_type and (other_type or len(labels) != info.outputs):
         raise MismatchError(

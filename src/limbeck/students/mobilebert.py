@@ -21,7 +21,7 @@ from limbeck.core.errors import KnobError
 from limbeck.students.albert import bert_head
 from limbeck.students.factor import centred, directions, second_moment
 from limbeck.students.families import family
-from limbeck.students.inherit import Inheritance
+from limbeck.students.inherit import Built, Inheritance
 from limbeck.students.shrink import Shrink, kept_layers
 
 if TYPE_CHECKING:
@@ -67,9 +67,7 @@ def ib_teacher(
 
 @family("mobilebert", "from BERT; bottlenecks", knobs=("embedding", "bottleneck", "feed_forwards"), small=True)
 @torch.no_grad()
-def to_mobilebert(
-    teacher: PreTrainedModel, shape: Shrink, tokenizer: Any = None, pairs: bool = False
-) -> tuple[PreTrainedModel, Inheritance]:
+def to_mobilebert(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bool) -> Built:
     """A MobileBert… of the teacher's kind, as deep as `shape` says and as wide between its layers as the teacher."""
     import transformers
 

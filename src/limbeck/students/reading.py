@@ -1,7 +1,13 @@
-"""Reading a saved model, with transformers' refusals in sentences and without its noise."""
+"""Reading a saved model: its folder is checked first, transformers' refusals come in sentences, without its noise.
+
+A folder must hold a config, whole weights and a tokenizer before it is worth opening.
+"""
 
 from __future__ import annotations
 
+import difflib
+import json
+import struct
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +20,16 @@ from limbeck.students.sizes import clip_max_length
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+_AGAIN = "copy or download the model again"
+_WEIGHTS = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin")
+_TOKENIZERS = (
+    *("tokenizer.json", "vocab.txt", "vocab.json"),
+    *("spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer.model"),
+)
+_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.spm", "*.py"]
 
 
 @contextmanager
@@ -40,11 +56,15 @@ def explained_opening(source: str | Path, unknown: str = "") -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"{source} cannot be opened: {first}", _remedy(str(error), unknown)) from None
+        raise _cannot_open(str(source), error, unknown) from None
 
 
-def _remedy(message: str, unknown: str = "") -> str:
+def _cannot_open(what: str, error: Exception, unknown: str = "") -> ModelError:
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return ModelError(f"{what} cannot be opened: {first}", _remedy(str(error), unknown))
+
+
+def _remedy(message: str, unknown: str) -> str:
     if "trust_remote_code" in message:
         return "the model brings its own code; if you have read and trust it, add --trust-remote-code"
     if "sentencepiece" in message.lower() or "tiktoken" in message.lower():
@@ -72,8 +92,7 @@ def read_tokenizer(
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
     except Exception as error:  # the Rust tokenizer raises bare Exception on a damaged file
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"the tokenizer in {folder} cannot be opened: {first}", _remedy(str(error))) from None
+        raise _cannot_open(f"the tokenizer in {folder}", error) from None
     return clip_max_length(tokenizer, model) if model is not None else tokenizer
 
 
@@ -96,21 +115,116 @@ def read_model(
     return model.eval(), set(info["missing_keys"]), {entry[0] for entry in info["mismatched_keys"]}
 
 
-def incomplete(source: str | Path, lost: list[str]) -> ModelError:
-    return ModelError(
-        f"{source} lacks {len(lost)} weights of the size its config says, such as {lost[0]}",
-        "config and weights are of different models: copy or download both again",
-    )
+def find_folder(where: str | Path) -> Path:
+    """The folder at `where`, or the local copy of the hub model of that name. Its files are checked."""
+    folder = Path(where).expanduser()
+    if folder.exists():
+        if not folder.is_dir():
+            raise ModelError(f"{folder} is a file, not a model folder", "give the folder that holds its config.json")
+    elif _looks_like_path(str(where)):
+        raise ModelError(f"there is no model folder {where}", _closest(folder))
+    else:
+        folder = _from_hub(str(where), folder)
+    check_folder(folder)
+    return folder
 
 
-def labels_in(config: PretrainedConfig) -> tuple[str, ...]:
-    return tuple(str(config.id2label[number]) for number in sorted(config.id2label))
+def check_folder(folder: Path) -> None:
+    """Refuses a folder that is not a model, or whose files are damaged, naming the file."""
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder} is not a model folder: it has no config.json", _nested(folder))
+    if not isinstance(_json(folder / "config.json"), dict):
+        raise ModelError(f"{folder / 'config.json'} is not a model config", _AGAIN)
+    for file in _weight_files(folder):
+        _check_safetensors(file)
+    if not any((folder / name).is_file() for name in _TOKENIZERS):
+        raise ModelError(
+            f"{folder} has no tokenizer files (tokenizer.json or a vocabulary)",
+            "save the tokenizer beside the model: tokenizer.save_pretrained(folder)",
+        )
 
 
-def of_head(model: PreTrainedModel, names: Any) -> list[str]:
-    return [name for name in names if not name.startswith(f"{model.base_model_prefix}.")]
+def _weight_files(folder: Path) -> list[Path]:
+    if (folder / _WEIGHTS).is_file():
+        return [folder / _WEIGHTS]
+    if (folder / _INDEX).is_file():
+        index = _json(folder / _INDEX)
+        shards = index.get("weight_map", {}) if isinstance(index, dict) else {}
+        if not shards:
+            raise ModelError(f"{folder / _INDEX} names no weight files", _AGAIN)
+        return [folder / name for name in sorted(set(shards.values()))]
+    if pickled := [name for name in _PICKLES if (folder / name).is_file()]:
+        raise ModelError(
+            f"{folder / pickled[0]} is a pickle, which can run any code when opened",
+            "if you trust its source, convert it once: AutoModelForSequenceClassification.from_pretrained(folder)"
+            ".save_pretrained(folder)",
+        )
+    raise ModelError(f"{folder} has no weights ({_WEIGHTS})", _AGAIN)
 
 
-def of_encoder(model: PreTrainedModel, names: set[str]) -> list[str]:
-    """Those that belong to the encoder proper; a pooler is part of the head in all but name."""
-    return sorted(name for name in names.difference(of_head(model, names)) if ".pooler." not in name)
+def _check_safetensors(file: Path) -> None:
+    """The header says where the last tensor ends; a file that is shorter or longer was cut off or mixed up."""
+    if not file.is_file():
+        raise ModelError(f"the weight file {file} is missing", _AGAIN)
+    size = file.stat().st_size
+    if size == 0:
+        raise ModelError(f"{file} is empty (0 bytes)", _AGAIN)
+    with file.open("rb") as opened:
+        start = opened.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
+        if length > size - 8:
+            raise ModelError(f"{file} is cut off or not a safetensors file ({size:,} bytes)", _AGAIN)
+        try:
+            header = json.loads(opened.read(length))
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ModelError(f"{file} is damaged: its header cannot be read", _AGAIN) from None
+    expected = 8 + length + max(ends, default=0)
+    if size != expected:
+        raise ModelError(f"{file} is cut off: {size:,} bytes of {expected:,}", _AGAIN)
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        raise ModelError(f"{file} is damaged: it is not JSON", _AGAIN) from None
+
+
+def _looks_like_path(where: str) -> bool:
+    return where.startswith((".", "/", "~")) or where.count("/") > 1 or "\\" in where
+
+
+def _closest(folder: Path) -> str:
+    """A sibling with a similar name, if there is one."""
+    siblings = [entry.name for entry in folder.parent.iterdir() if entry.is_dir()] if folder.parent.is_dir() else []
+    close = difflib.get_close_matches(folder.name, siblings, n=1)
+    return f"did you mean {folder.parent / close[0]}?" if close else "check the path; it is a folder with a config.json"
+
+
+def _nested(folder: Path) -> str:
+    """People often give the folder above the model."""
+    inner = sorted(path.parent for path in folder.glob("*/config.json"))
+    return f"did you mean {inner[0]}?" if inner else "give the folder that save_pretrained wrote"
+
+
+def _from_hub(name: str, folder: Path) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
+
+    similar = _closest(folder)
+    try:
+        return Path(snapshot_download(name, allow_patterns=_HUB_FILES, ignore_patterns=["*/*"]))
+    except HFValidationError:
+        raise ModelError(f"there is no model folder {name}, and no hub model can have that name", similar) from None
+    except GatedRepoError:
+        raise ModelError(
+            f"the hub model {name} asks for an agreement first", "accept it on its page, then log in"
+        ) from None
+    except RepositoryNotFoundError:
+        raise ModelError(f"there is no model folder {name}, and no hub model of that name", similar) from None
+    except (HfHubHTTPError, OSError):
+        offline = similar if similar.startswith("did you mean") else "connect, or give the path of a local model folder"
+        raise ModelError(
+            f"there is no folder {name}, and the hub cannot be reached for a model of that name", offline
+        ) from None

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.students.factor import directions
-from limbeck.students.inherit import Inheritance, inherit
+from limbeck.students.inherit import Built, Inheritance, inherit
 from limbeck.students.sizes import Sizes, resized
 
 if TYPE_CHECKING:
@@ -34,16 +34,8 @@ TASKS = {
     "ForPreTraining": "MODEL_FOR_PRETRAINING",
 }
 FAMILIES = (
-    "bert",
-    "roberta",
-    "xlm-roberta",
-    "camembert",
-    "distilbert",
-    "electra",
-    "mpnet",
-    "deberta",
-    "deberta-v2",
-    "modernbert",
+    *("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "electra", "mpnet"),
+    *("deberta", "deberta-v2", "modernbert"),
 )
 
 
@@ -59,9 +51,7 @@ def middles(layers: int, groups: int) -> list[int]:
 
 
 @torch.no_grad()
-def share(
-    teacher: PreTrainedModel, kept: list[int], after: Sizes, groups: int, embedding: int
-) -> tuple[PreTrainedModel, Inheritance]:
+def share(teacher: PreTrainedModel, kept: list[int], after: Sizes, groups: int, embedding: int) -> Built:
     """The student of these sizes whose layers start from the middle of their group. 0 groups: none are shared."""
     config = _config(teacher, resized(teacher.config, after, kept), groups, embedding)
     register()

@@ -16,29 +16,36 @@ In these encoders hidden = heads × head_size, so the three move together:
 - `hidden` alone keeps the head size if that divides it, else the number of heads if that divides it.
 - Two of the three fix the third; all three must agree. Fewer heads at the same hidden size merges neighbouring heads.
 
-In T5 they are free of each other: each is as set, else as the teacher's. An encoder-decoder has two stacks of layers; a
-preset and `keep` hold for both.
+In T5 they are free of each other: each is as set, else as the teacher's.
+
+Peculiar to encoder-decoder models:
+
+- There are two stacks of layers; a preset and `keep` hold for both.
+- A table of sinusoids depends on the width in every number, so it is computed for the student's, never cut.
+- An output projection that is not the table of embeddings in the teacher is not in the student either.
+- Layers are not skipped at random in training, as M2M100 does: a student of one layer has none to spare.
+- The student takes over the teacher's generation config: its beams, the tokens it never writes.
 """
 
 from __future__ import annotations
 
+import copy
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import field_validator
+from pydantic import AfterValidator
 
-from limbeck.core.errors import KnobError
+from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.knob import Settings, knob
-from limbeck.students.coordinates import spread
-from limbeck.students.families import SAME, Family, families, find_family, suggestion
-from limbeck.students.sizes import Sizes, sizes_of
-from limbeck.students.widths import width
+from limbeck.students.families import SAME, Family, check_family, families, family, find_family
+from limbeck.students.seq2seq import hold_pad
+from limbeck.students.sizes import Sizes, resized, sizes_of, spread, width
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PretrainedConfig, PreTrainedModel
 
-    from limbeck.students.inherit import Inheritance
+    from limbeck.students.inherit import Built
 
 _KASAI_2021 = "Kasai et al. 2021 (deep encoder, shallow decoder)"
 _SANH_2019 = "Sanh et al. 2019 (DistilBERT) keeps every other layer"
@@ -47,6 +54,7 @@ _SIZES = ("layers", "decoder_layers", "heads", "head_size", "hidden", "feed_forw
 _PARTS = {"auto": 2, "half": 2, "third": 3, "quarter": 4}
 _TINY = {"layers": 4, "decoder_layers": 4, "hidden": 312, "heads": 12, "feed_forward": 1200}
 _NO_DECODER = "but the teacher has no decoder layers"
+_TWINS = {"heads": "decoder_attention_heads", "feed_forward": "decoder_ffn_dim"}  # the decoder's own setting
 _KEEP_REMEDY = "use spread, first, last, every-2 (or another number), or layer numbers like 0,2,5"
 
 
@@ -111,7 +119,7 @@ class Shrink(Settings):
     head_size: int = knob(0, "width of one head; hidden = heads × head_size; 0: as the teacher", at_least=0)
     hidden: int = knob(0, "width of the residual stream; drops heads if it can, else narrows them", at_least=0)
     feed_forward: int = knob(0, "neurons of each feed-forward block, the strongest are kept; 0: all", at_least=0)
-    family: str = knob(
+    family: Annotated[str, AfterValidator(check_family)] = knob(
         "auto", f"architecture of the student: {_FAMILIES}; auto: the recipe's, else same", source=_SANH_2019
     )
     groups: int = knob(
@@ -140,13 +148,6 @@ class Shrink(Settings):
         at_least=1,
     )
 
-    @field_validator("family")
-    @classmethod
-    def _check_family(cls, name: str) -> str:
-        if name != "auto" and name not in families():
-            raise ValueError(f"auto, or {suggestion(name)}")
-        return name
-
     def settled(self, family: str) -> Self:
         """With the family decided."""
         return self.model_copy(update={"family": family}) if self.family == "auto" else self
@@ -164,9 +165,18 @@ class Shrink(Settings):
         return self.model_copy(update=sizes)
 
     @property
+    def names_depth(self) -> bool:
+        """Whether a number or a preset says how many layers."""
+        return bool(self.layers or self.decoder_layers or self.preset != "auto")
+
+    @property
+    def counts_layers(self) -> bool:
+        """Whether `keep` says itself how many layers, as every-2 and 0,2,5 do."""
+        return self.keep not in ("spread", "first", "last")
+
+    @property
     def _names_its_size(self) -> bool:
-        counts = self.keep not in ("spread", "first", "last")  # such a rule says itself how many layers
-        sized = counts or any(getattr(self, name) for name in _SIZES)
+        sized = self.counts_layers or any(getattr(self, name) for name in _SIZES)
         return self.preset == "auto" and (sized or find_family(self.settled(SAME).family).small)
 
     def sizes(self, teacher: Sizes) -> Sizes:
@@ -197,9 +207,7 @@ class Shrink(Settings):
             raise KnobError(f"knob 'decoder_layers' is {self.decoder_layers}, {_NO_DECODER}", "leave it at 0")
         return encoder, []
 
-    def build(
-        self, teacher: PreTrainedModel, tokenizer: Any = None, pairs: bool = False
-    ) -> tuple[PreTrainedModel, Inheritance]:
+    def build(self, teacher: PreTrainedModel, tokenizer: Any = None, pairs: bool = False) -> Built:
         """An untrained student, in eval mode, with the teacher's weights wherever shapes allow; and what it inherited.
 
         Some families look at the tokenizer, and at whether texts come in pairs."""
@@ -289,3 +297,92 @@ def _check_knobs(shape: Shrink, family: Family) -> None:
                     f"'student.{name}' has no effect for family '{family.name}'",
                     f"leave it at {getattr(default, name)}, or set --student.family {other.name}",
                 )
+
+
+def _register_shared() -> None:
+    from limbeck.students.shared import register
+
+    register()
+
+
+@family("same", "the teacher's own", knobs=("groups", "embedding"), register=_register_shared)
+def to_same(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bool) -> Built:
+    """An untrained student, in eval mode, with the teacher's weights wherever shapes allow."""
+    from limbeck.students.inherit import empty_model, inherit
+
+    before = sizes_of(teacher.config)
+    after, (kept, decoder) = shape.sizes(before), shape.kept(before)
+    _check_architecture(shape, teacher.config, before, after)
+    if shape.groups or shape.embedding:
+        from limbeck.students.shared import share
+
+        return share(teacher, kept, after, shape.groups, shape.embedding)
+    config = resized(teacher.config, after, kept)
+    if not decoder:
+        student = empty_model(teacher, config, teacher.device)
+        return student, inherit(student, teacher, kept)
+    for name in ("encoder_layerdrop", "decoder_layerdrop"):
+        if hasattr(config, name):
+            setattr(config, name, 0.0)
+    student = empty_model(teacher, config, teacher.device)
+    computed = [name for name, table in student.named_parameters() if not table.requires_grad]
+    _untie_as(student, teacher)
+    result = inherit(student, teacher, kept, decoder, computed)
+    student.generation_config = copy.deepcopy(teacher.generation_config)
+    hold_pad(student)
+    return student, result
+
+
+def _untie_as(student: PreTrainedModel, teacher: PreTrainedModel) -> None:
+    """T5 of version 1.1 has a projection of its own, though its config does not say so."""
+    from torch import nn
+
+    def is_tied(model: PreTrainedModel) -> bool:
+        head = model.get_output_embeddings()
+        return head is not None and head.weight is model.get_input_embeddings().weight
+
+    if is_tied(student) and not is_tied(teacher):
+        head = student.get_output_embeddings()
+        head.weight = nn.Parameter(head.weight.detach().clone())
+
+
+def _check_architecture(shape: Shrink, config: PretrainedConfig, before: Sizes, after: Sizes) -> None:
+    if before.decoder_layers:
+        _check_stacks(shape, config, before, after)
+        return
+    if getattr(config, "rope_parameters", None) and after.head_size % 2:
+        raise KnobError(
+            f"a head of {after.head_size} coordinates does not work with the rotary positions of {config.model_type}",
+            "choose sizes that make hidden / heads an even number",
+        )
+    if 1 < getattr(config, "num_hidden_groups", 1) < before.layers != after.layers:
+        raise ModelError(
+            f"the teacher shares {config.num_hidden_groups} groups of weights among its {before.layers} layers, "
+            "so layers cannot be taken out one by one",
+            "leave layers at 0 and shrink the width, or use a teacher with one group",
+        )
+
+
+def _check_stacks(shape: Shrink, config: PretrainedConfig, before: Sizes, after: Sizes) -> None:
+    """One knob holds for the widths of both stacks, so it needs one size to start from."""
+    for name in ("groups", "embedding"):
+        if getattr(shape, name):
+            raise KnobError(
+                f"'student.{name}' has no effect for encoder-decoder models", "leave it at 0; shrink layers and widths"
+            )
+    narrows = (after.hidden, after.heads, after.feed_forward) != (before.hidden, before.heads, before.feed_forward)
+    for size, name in _TWINS.items():
+        twin = getattr(config, name, None)
+        if narrows and twin not in (None, getattr(before, size)):
+            raise KnobError(
+                f"the teacher's encoder layers have {size} {getattr(before, size)}, its decoder layers {twin}, "
+                "so no width fits both",
+                "take only layers away (layers, decoder_layers), and leave the widths at 0",
+            )
+    # transformers sizes T5's cache of decoder layers by the number of encoder layers.
+    if hasattr(config, "num_decoder_layers") and after.decoder_layers > after.layers:
+        raise KnobError(
+            f"transformers cannot run a {config.model_type} with more decoder layers ({after.decoder_layers}) "
+            f"than encoder layers ({after.layers})",
+            f"set decoder_layers to at most {after.layers}",
+        )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from limbeck.core.errors import MismatchError
 from limbeck.core.fingerprint import tokenizers_equal
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _REMEDY = (
     "take a student of the teacher's family, or shrink the teacher itself; "
@@ -22,11 +22,11 @@ class CommonVocab:
     """The tokens both models have, which are the first of each."""
 
     size: int
-    tokenizer: Any  # gives no others
+    tokenizer: PreTrainedTokenizerBase  # gives no others
     note: str = ""  # for people, where the two differ
 
 
-def vocab_size_of(model: PreTrainedModel, tokenizer: Any, whose: str = "model") -> int:
+def vocab_size_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, whose: str = "model") -> int:
     """The tokens of a model's tokenizer, without the rows that pad its projection to a round number."""
     tokens = max(tokenizer.get_vocab().values()) + 1
     if rows_of(model) < tokens:
@@ -38,7 +38,10 @@ def vocab_size_of(model: PreTrainedModel, tokenizer: Any, whose: str = "model") 
 
 
 def common_vocab(
-    teacher: PreTrainedModel, student: PreTrainedModel, teacher_tokenizer: Any, student_tokenizer: Any
+    teacher: PreTrainedModel,
+    student: PreTrainedModel,
+    teacher_tokenizer: PreTrainedTokenizerBase,
+    student_tokenizer: PreTrainedTokenizerBase,
 ) -> CommonVocab:
     """The vocabulary to compare on, token by token; tokenizers that split text differently are refused."""
     _alike(teacher_tokenizer, student_tokenizer)
@@ -57,7 +60,7 @@ def rows_of(model: PreTrainedModel) -> int:
     return int(model.get_output_embeddings().weight.shape[0])
 
 
-def _alike(teacher: Any, student: Any) -> None:
+def _alike(teacher: PreTrainedTokenizerBase, student: PreTrainedTokenizerBase) -> None:
     """The same tokenizer, or one that only adds tokens at the end of the other's."""
     a, b = (tokenizer.get_vocab() for tokenizer in (teacher, student))
     if a == b:

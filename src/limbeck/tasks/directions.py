@@ -16,8 +16,7 @@ from limbeck.data.seq2seq.directions import read_directions
 from limbeck.data.seq2seq.pairs import ParallelCorpus
 from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.objectives.truncated import Truncated
-from limbeck.students.languages import languages_said
-from limbeck.students.seq2seq import decoder_start
+from limbeck.students.seq2seq import decoder_start, languages_said
 from limbeck.tasks.base import Model, same_tokens
 from limbeck.teachers.settings import SwitchSettings, TranslateSettings
 from limbeck.teachers.switch import Switch, score_name

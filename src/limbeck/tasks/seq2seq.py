@@ -30,17 +30,14 @@ from limbeck.data.seq2seq.sequences import Sequences
 from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.engines.base import Engine, check_beam
-from limbeck.engines.command import Command
+from limbeck.engines.black_boxes import Command, Endpoint
 from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
-from limbeck.engines.endpoint import Endpoint
 from limbeck.engines.transformers import ARCHITECTURE_SETTINGS, generation_config
 from limbeck.measure.size import is_ctranslate2
 from limbeck.measure.translation import sacrebleu_metrics
 from limbeck.objectives.language import LanguageModeling
-from limbeck.students.languages import languages_said
 from limbeck.students.load import load
-from limbeck.students.seq2seq import decoder_start, new_seq2seq
-from limbeck.students.seq2seq_config import Seq2SeqConfig
+from limbeck.students.seq2seq import Seq2SeqConfig, decoder_start, languages_said, new_seq2seq
 from limbeck.students.vocabulary import common_vocab, vocab_size_of
 from limbeck.tasks.base import (
     COLLECTING,

@@ -8,7 +8,7 @@ from torch import nn
 from torch.optim import Optimizer
 from transformers import PreTrainedModel
 
-from limbeck.students.axes import layer_prefixes
+from limbeck.students.inherit import layer_prefixes
 from limbeck.training.bridges import bridges_of
 
 BELOW = 0.1  # of the rate
