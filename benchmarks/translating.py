@@ -72,9 +72,9 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(args: argparse.Namespace) -> Finding:
+    from limbeck.engines.base import BATCH_TOKENS
     from limbeck.exporters.ctranslate2 import convert
     from limbeck.measure.size import weight_bytes
-    from limbeck.teachers.settings import BATCH_TOKENS
 
     if not TEACHER.exists() or not STUDENT.exists():
         raise SystemExit("there is no teacher or student yet: run benchmarks/multi30k.py first")

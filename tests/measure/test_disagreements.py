@@ -9,6 +9,7 @@ from scipy import special
 from limbeck.core.errors import MismatchError
 from limbeck.core.task import TaskInfo
 from limbeck.measure.fidelity import (
+    TokenExample,
     around,
     sequence_disagreements,
     span_disagreements,
@@ -16,7 +17,6 @@ from limbeck.measure.fidelity import (
     text_disagreements,
     token_disagreements,
 )
-from limbeck.measure.tokens import TokenExample
 
 THREE = TaskInfo(kind="classify", labels=("a", "b", "c"))
 MANY = TaskInfo(kind="multilabel", labels=("x", "y", "z"))

@@ -13,9 +13,10 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.trace import NoTeacher, Projection, Request, Trace, Want
 from limbeck.data.batches import batches, to_batch
 from limbeck.data.padding import Collator
-from limbeck.data.seq2seq.pairs import Parallel, source_uids
+from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.data.seq2seq.subwords import train_subwords
+from limbeck.data.uids import source_uids
 from limbeck.engines.transformers import TransformersEngine
 from limbeck.measure.tokens import token_statistics
 from limbeck.objectives import LanguageModeling, Truncated, WordKD

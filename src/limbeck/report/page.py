@@ -15,7 +15,8 @@ from markupsafe import Markup
 from limbeck.core.errors import DataError
 from limbeck.core.record import Record
 from limbeck.report import charts, numbers, summary
-from limbeck.report.sections import LONG_TEXT, arm_rows, columns, section
+from limbeck.report.columns import columns
+from limbeck.report.sections import LONG_TEXT, arm_rows, section
 
 
 def page(records: Sequence[Record]) -> str:
