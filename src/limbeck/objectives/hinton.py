@@ -1,12 +1,12 @@
 """Soft targets: the student learns the teacher's whole distribution.
 
     classes      L = T² · KL( softmax(t/T) ‖ softmax(s/T) )
-    tags         as classes, a row for each word
-    answers      as classes, a row for the start and one for the end, over the places where it may lie
+    tags         as classes, one row for each word
+    answers      as classes, one row for the start and one for the end, over the positions where they can lie
     multi-label  L = T² · mean over labels of KL( σ(t/T) ‖ σ(s/T) )
 
-T² keeps the gradient's size independent of T; it stands on this term only, never on the labels' one.
-As T grows the loss tends to half the variance of the logits' difference. The mean is over every row, labelled or not,
+T² keeps the size of the gradient independent of T. It scales this term only, never the one over labels.
+As T grows, the loss tends to half the variance of the logits' difference. The mean is over every row, labelled or not,
 so unlabelled text teaches too.
 
 Example:
@@ -24,14 +24,13 @@ from __future__ import annotations
 from math import inf
 from typing import ClassVar
 
-from limbeck import functional
 from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Terms
 from limbeck.core.task import WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
-from limbeck.objectives.places import within
+from limbeck.objectives.positions import mask_positions
 
 HINTON_2015 = Paper(
     "Distilling the Knowledge in a Neural Network",
@@ -56,9 +55,11 @@ class SoftTargets(Objective):
     )
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
+        from limbeck.functional.divergence import binary_kl, kl
+
         if batch.task.kind == "multilabel":
-            each = functional.binary_kl(teacher.logits, student.logits, self.temperature) / batch.task.outputs
+            each = binary_kl(teacher.logits, student.logits, self.temperature) / batch.task.outputs
         else:
-            taught, said = (within(trace.logits, batch, -inf) for trace in (teacher, student))
-            each = functional.kl(taught, said, self.temperature)
+            t, s = (mask_positions(trace.logits, batch, -inf) for trace in (teacher, student))
+            each = kl(t, s, self.temperature)
         return {"soft": Mean(self.temperature**2 * each.sum(), each.new_tensor(len(each)))}

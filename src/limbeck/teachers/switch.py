@@ -83,7 +83,7 @@ class Switch(Teacher):
     def answer(self, batch: Batch) -> Trace:
         import torch
 
-        from limbeck.functional.interpolate import mix_with_labels
+        from limbeck.functional.truncated import mix_with_labels
 
         trace = self.cached.answer(batch)
         if all(value == 1 for value in self.shares.values()):

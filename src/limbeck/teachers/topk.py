@@ -28,7 +28,7 @@ from limbeck.core.teacher import Teacher
 from limbeck.core.topk import Sampled, Top
 from limbeck.core.trace import Batch, Projection, Trace
 from limbeck.core.want import Want
-from limbeck.functional.chunked import chunk_size
+from limbeck.functional.softmax import chunk_size
 from limbeck.functional.truncated import draw, top_of
 from limbeck.teachers.codec import SampledCodec, TopArrays, TopCodec
 from limbeck.teachers.ragged import Array, Ints, Ragged, RaggedFolder, to_bytes
