@@ -9,7 +9,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch, Projection, Trace
 from limbeck.core.want import Want
-from limbeck.teachers.memory import MemoryTeacher
+from limbeck.teachers.live import MemoryTeacher
 
 TASK = TaskInfo(kind="mask-fill", vocab_size=7)
 

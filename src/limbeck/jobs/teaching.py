@@ -30,9 +30,8 @@ from limbeck.objectives.sampled import SampledTargets
 from limbeck.objectives.truncated import Truncated
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import COLLECTING, TEXTS, Evaluation, Setup
-from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 from limbeck.teachers.logits import KEEPABLE, LogitsCache
-from limbeck.teachers.memory import MemoryTeacher
 from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.teachers.topk import TopKCache
 
