@@ -28,7 +28,6 @@ from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.task import Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
-from limbeck.objectives.positions import mask_positions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,8 +71,9 @@ def _log_probs(trace: Trace, batch: Batch) -> Tensor:
     """[batch, 2, length] log-probability of each position as start and as end."""
     from limbeck.functional.softmax import wide
 
-    logits = wide(mask_positions(trace.logits, batch, -inf))
-    return logits.log_softmax(-1).view(-1, 2, logits.shape[-1])
+    impossible = ~batch.predicted.repeat_interleave(2, 0)
+    log_p = wide(trace.logits.masked_fill(impossible, -inf)).log_softmax(-1)
+    return log_p.view(-1, 2, log_p.shape[-1])
 
 
 def _confusing(log_p: Tensor, gold: Tensor, count: int, longest: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -22,7 +22,7 @@ Example:
 from __future__ import annotations
 
 from math import inf
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
@@ -30,7 +30,9 @@ from limbeck.core.objective import Mean, Objective, Terms
 from limbeck.core.task import WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
-from limbeck.objectives.positions import mask_positions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 HINTON_2015 = Paper(
     "Distilling the Knowledge in a Neural Network",
@@ -63,3 +65,12 @@ class SoftTargets(Objective):
             t, s = (mask_positions(trace.logits, batch, -inf) for trace in (teacher, student))
             each = kl(t, s, self.temperature)
         return {"soft": Mean(self.temperature**2 * each.sum(), each.new_tensor(len(each)))}
+
+
+def mask_positions(logits: Tensor, batch: Batch, fill: float) -> Tensor:
+    """[rows, outputs] with `fill` at token positions where no answer can lie; logits of other tasks are unchanged.
+
+    So nothing is compared there, at any temperature and precision."""
+    if batch.task.kind != "answer":
+        return logits
+    return logits.masked_fill(~batch.predicted.repeat_interleave(2, 0), fill)

@@ -24,7 +24,7 @@ from limbeck.core.objective import Mean, Objective, Terms
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 from limbeck.core.want import Want
-from limbeck.objectives.positions import count_positions, mask_positions
+from limbeck.objectives.hinton import mask_positions
 
 BA_CARUANA_2014 = Paper(
     "Do Deep Nets Really Need to be Deep?",
@@ -49,5 +49,5 @@ class LogitRegression(Objective):
         t, s = (mask_positions(trace.logits, batch, 0.0) for trace in (teacher, student))
         each = squared_distance(t, s)
         if batch.task.kind == "answer":
-            each = each * s.shape[1] / count_positions(batch)
+            each = each * s.shape[1] / batch.predicted.sum(1).repeat_interleave(2)
         return {"logits": Mean(each.sum(), each.new_tensor(len(each)))}
