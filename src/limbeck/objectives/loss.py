@@ -1,14 +1,4 @@
-"""The loss of an objective over plain tensors, for your own training loop.
-
-Example:
-
-    import torch
-    import limbeck
-
-    student, teacher = torch.randn(4, 3, requires_grad=True), torch.randn(4, 3)  # [texts, classes]
-    objective = 0.5 * limbeck.Labels() + 0.5 * limbeck.SoftTargets(temperature=4)
-    limbeck.loss(objective, student, teacher, labels=torch.tensor([0, 2, 1, -100])).backward()
-"""
+"""The loss of an objective over plain tensors, for your own training loop."""
 
 from __future__ import annotations
 
@@ -50,6 +40,10 @@ def loss(
 
         import torch
         import limbeck
+
+        student, teacher = torch.randn(4, 3, requires_grad=True), torch.randn(4, 3)  # [texts, classes]
+        objective = 0.5 * limbeck.Labels() + 0.5 * limbeck.SoftTargets(temperature=4)
+        limbeck.loss(objective, student, teacher, labels=torch.tensor([0, 2, 1, -100])).backward()
 
         student, teacher = torch.randn(6, 100, requires_grad=True), torch.randn(6, 100)  # [tokens, vocabulary]
         limbeck.loss(limbeck.WordKD(), student, teacher).backward()
