@@ -14,7 +14,7 @@ shards are merged into large ones. A cache that meets a larger request is filled
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from typing import Literal
@@ -68,10 +68,20 @@ class LogitsCache(RaggedFolder):
         teacher: Teacher,
         batches: Iterable[Batch],
         rows_per_shard: int = ROWS_PER_SHARD,
-        on_rows: Callable[[int], None] = lambda rows: None,
         bytes_per_shard: int = BYTES_PER_SHARD,
     ) -> None:
         """Runs `teacher` on every batch and stores the parts that the cache lacks."""
+        for _ in self.fill_by_batch(teacher, batches, rows_per_shard, bytes_per_shard):
+            pass
+
+    def fill_by_batch(
+        self,
+        teacher: Teacher,
+        batches: Iterable[Batch],
+        rows_per_shard: int = ROWS_PER_SHARD,
+        bytes_per_shard: int = BYTES_PER_SHARD,
+    ) -> Iterator[int]:
+        """The same, batch by batch: yields the number of rows done, so that the caller can report progress."""
         if self.request.pooled and getattr(teacher, "request", self.request).pool != self.request.pool:
             raise MismatchError("cache and teacher pool the states of a text differently", "give both the same Request")
         before = {part: self._rows_of(part) for part in self.parts}
@@ -91,7 +101,7 @@ class LogitsCache(RaggedFolder):
             if rows >= rows_per_shard or size >= bytes_per_shard:
                 self._merge(small)
             done += len(batch.uids)
-            on_rows(done)
+            yield done
         self._merge(small)
         self.refresh()
 

@@ -10,7 +10,7 @@ many     of draws: the number of distinct ids of each token
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -129,12 +129,17 @@ class TopKCache(RaggedFolder):
         self, teacher: Teacher, batches: Iterable[Batch], on_rows: Callable[[int], None] = lambda rows: None
     ) -> None:
         """Runs `teacher` on every batch; its answer is on disk before the next batch."""
+        for rows in self.fill_by_batch(teacher, batches):
+            on_rows(rows)
+
+    def fill_by_batch(self, teacher: Teacher, batches: Iterable[Batch]) -> Iterator[int]:
+        """The same, batch by batch: yields the number of rows done, so that the caller can report progress."""
         done = 0
         for batch in batches:
             counts = batch.in_loss.sum(1).cpu().numpy()
             self.add(batch.uids.cpu().numpy(), counts, compress(teacher.answer(batch).tokens, self.manifest, batch))
             done += len(counts)
-            on_rows(done)
+            yield done
 
     def add(self, uids: ArrayLike, counts: ArrayLike, answers: Top | Sampled) -> None:
         """Answers to examples of `counts` tokens each, token after token. They are on disk when this returns."""
