@@ -25,7 +25,7 @@ from common import HERE, SEED, Finding, Limit, child, each_turn, finish, flags, 
 from limbeck.core.objective import Objective
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Projection, Trace
-from limbeck.functional.chunked import chunk_size
+from limbeck.functional.softmax import chunk_size
 from limbeck.measure.machine import peak_of
 from limbeck.objectives import GeneralisedJSD, LanguageModeling, WordKD
 from limbeck.objectives.weighted_sum import weighted_sum

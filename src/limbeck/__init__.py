@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from limbeck.students.shrink import shrink as shrink
     from limbeck.tasks.base import Model as Model
     from limbeck.teachers.teacher_cache import TeacherCache as TeacherCache
+    from limbeck.training.callbacks import HoldMask as HoldMask
     from limbeck.training.distillation_trainer import DistillationTrainer as DistillationTrainer
-    from limbeck.training.masked import HoldMask as HoldMask
     from limbeck.training.trainer_loss import trainer_loss as trainer_loss
 
 __version__ = "0.1.0"

@@ -8,10 +8,9 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from limbeck.core.trace import Projection
-from limbeck.functional import log_softmax
-from limbeck.functional.chunked import chunk_size, chunked
-from limbeck.functional.mixture import kl_family
-from limbeck.functional.softmax import pick
+from limbeck.functional.chunked import chunked
+from limbeck.functional.divergence import kl_family
+from limbeck.functional.softmax import chunk_size, log_softmax, pick
 from limbeck.functional.truncated import top_of, truncated_loss
 
 TOKENS, WIDTH, VOCABULARY = 23, 6, 41

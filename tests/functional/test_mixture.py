@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from limbeck.functional.mixture import jsd, kl_family, scaled_jsd, skewed_kl
+from limbeck.functional.divergence import jsd, kl_family, scaled_jsd, skewed_kl
 
 P = torch.tensor([[0.7, 0.2, 0.1]], dtype=torch.float64)
 Q = torch.tensor([[0.3, 0.4, 0.3]], dtype=torch.float64)

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from limbeck.functional.interpolate import mix_with_labels
-from limbeck.functional.truncated import top_of, truncated_loss
+from limbeck.functional.truncated import mix_with_labels, top_of, truncated_loss
 
 WORDS, ROWS = 11, 6
 

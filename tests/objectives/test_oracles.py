@@ -5,9 +5,9 @@ from math import exp, log
 import pytest
 import torch
 
-from limbeck import functional
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Trace
+from limbeck.functional import divergence as functional
 from limbeck.objectives import Labels, LogitRegression, SoftTargets
 from limbeck.objectives.weighted_sum import weighted_sum
 

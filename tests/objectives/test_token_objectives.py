@@ -347,7 +347,7 @@ def test_drawn_targets_carry_t_squared():
         (Truncated(k=51), 50, 1.0, "holds 50.*--top 51"),
         (Truncated(temperature=2.0), 50, 1.0, "temperature 2 needs.*keeps it for 1.*temperature to 1, use.*renorm"),
         (Truncated(form="raw", temperature=3.0), 50, 2.0, "for 1 or 2"),
-        (SampledTargets(temperature=2.0), 50, 1.0, "drawn.temperature to 1"),
+        (SampledTargets(temperature=2.0), 50, 1.0, "sampled.temperature to 1"),
     ],
 )
 def test_a_store_that_cannot_serve_is_refused_with_the_remedy(objective, k, temperature, words):

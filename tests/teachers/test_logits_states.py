@@ -24,8 +24,7 @@ from limbeck.core.trace import Batch, NoTeacher, Request, Trace, Want
 from limbeck.teachers import logits as module
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import KEEPABLE, LogitsCache
-from limbeck.teachers.ragged import Ragged, from_bytes, to_bytes
-from limbeck.teachers.shards import read_shard
+from limbeck.teachers.shards import Ragged, from_bytes, read_shard, to_bytes
 
 PRINTS = {"teacher": "t"}
 WIDTH, LAYERS = 16, 3

@@ -7,7 +7,7 @@ import torch
 
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Projection, Teacher, Trace, Want
-from limbeck.teachers.memory import MemoryTeacher
+from limbeck.teachers.live import MemoryTeacher
 
 TASK = TaskInfo(kind="mask-fill", vocab_size=7)
 

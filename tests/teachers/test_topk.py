@@ -21,8 +21,7 @@ from limbeck.core.errors import KnobError, LimbeckError, MismatchError
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Want
 from limbeck.teachers import topk as module
-from limbeck.teachers.ragged import from_bytes
-from limbeck.teachers.shards import DamagedError, read_shard
+from limbeck.teachers.shards import DamagedError, from_bytes, read_shard
 from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher
 
 UIDS = np.array([3, -(2**62), 11, 6, 2**62 + 5, 4, 1000, 8])

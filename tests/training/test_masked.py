@@ -7,7 +7,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from limbeck.core.compress import Mask
 from limbeck.passes.magnitude import Magnitude
-from limbeck.training.masked import HoldMask
+from limbeck.training.callbacks import HoldMask
 from tiny import make_classifier, make_rows, make_tokenizer
 
 OPTIMISERS = {

@@ -17,8 +17,8 @@ from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import SwitchSettings
 from limbeck.teachers.switch import DirectionIndex, Switch
 from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher
+from limbeck.training.callbacks import Switching, switching
 from limbeck.training.schedule import Schedule
-from limbeck.training.switching import Switching, switching
 from limbeck.training.trainer import Distiller
 from tiny_reverser import make_marian, make_tokenizer
 from tiny_sources import make_sources, mirrored

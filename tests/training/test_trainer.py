@@ -19,8 +19,9 @@ from limbeck.students.sizes import shape_of
 from limbeck.tasks.text import TextEvaluator
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import LogitsCache
+from limbeck.training.callbacks import COMPLETE
 from limbeck.training.schedule import Schedule
-from limbeck.training.trainer import COMPLETE, Distiller
+from limbeck.training.trainer import Distiller
 from tiny import make_classifier, make_rows, make_tokenizer
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

@@ -1,6 +1,6 @@
 """Making a model smaller: a Pass changes a model, a Mask says which of its weights live.
 
-A masked weight is 0 and stays 0: training holds the mask after every optimiser step (training/masked.py).
+A masked weight is 0 and stays 0: training holds the mask after every optimiser step (training/callbacks.py).
 """
 
 from __future__ import annotations

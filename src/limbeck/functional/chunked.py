@@ -1,25 +1,49 @@
 """Losses over a large vocabulary, a few tokens at a time.
 
-Projection, softmax and loss are done for one chunk of tokens after another, and the gradient with them, in the forward
-pass: what is kept is the gradient of features, weight and bias, and no [tokens, vocabulary] tensor ever exists.
+The forward pass computes projection, softmax, loss and gradient for one chunk of tokens after another. It saves the
+gradients of features, weight and bias, and no [tokens, vocabulary] tensor ever exists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from limbeck.core.trace import Projection
+from limbeck.core.objective import Rows, TokenObjective
+from limbeck.core.trace import Batch, Projection, Trace
+from limbeck.functional.softmax import LeanChunk, chunk_size
 
 Each = Callable[[Tensor, slice], Tensor]  # logits [n, vocabulary] of the tokens in the slice → [terms] sums over tokens
 
-# Logits of one chunk, and the tokens it has at least: fewer make the products slow, more make the peak high.
-# Measured in benchmarks/chunked.py.
-ELEMENTS = 5_000_000
-LEAST = 32
+
+def token_terms(
+    terms: list[tuple[float, TokenObjective]],
+    student: Trace,
+    teacher: Trace,
+    batch: Batch,
+    rows: Mapping[Rows, Tensor] | None = None,
+) -> tuple[Tensor, list[Tensor]]:
+    """The weighted sum of terms over tokens, in one pass over the vocabulary, and each unweighted term.
+
+    Each term is a mean over its rows; `rows` are the counts of the whole optimiser step, if it is larger."""
+    predicted = batch.in_loss
+    labels, has_label = batch.labels[predicted], batch.has_label[predicted]
+    counts = rows or {"has_label": has_label.sum(), "in_loss": predicted.sum()}
+    dtype = torch.promote_types(student.tokens.features.dtype, torch.float32)
+    share = torch.stack([1 / counts[part.rows].clamp(min=1).to(dtype) for _, part in terms])
+    weights = share * share.new_tensor([weight for weight, _ in terms])
+
+    def each(logits: Tensor, tokens: slice) -> Tensor:
+        chunk = LeanChunk(logits, labels[tokens], has_label[tokens], teacher, tokens)
+        values = [(part, part.each(chunk)) for _, part in terms]
+        # Selected, not multiplied by 0: the tokens that are left out may be NaN.
+        return torch.stack([(v[chunk.has_label] if part.rows == "has_label" else v).sum() for part, v in values])
+
+    total, sums = chunked(student.tokens, each, weights)
+    return total, list(share * sums)
 
 
 def chunked(student: Projection, each: Each, weights: Tensor, size: int = 0) -> tuple[Tensor, Tensor]:
@@ -27,34 +51,30 @@ def chunked(student: Projection, each: Each, weights: Tensor, size: int = 0) -> 
 
     The total is differentiable once, with respect to features, weight and bias."""
     features, weight, bias = student.features, student.weight, student.bias
-    if not weight.numel():  # the logits are there already
+    if not weight.numel():  # the features are the logits
         sums = each(features, slice(0, len(features))) if len(features) else features.sum() * weights
         return (weights * sums).sum(), sums.detach()
-    if torch.is_autocast_enabled(features.device.type):  # what a linear layer would do by itself
+    if torch.is_autocast_enabled(features.device.type):  # as a linear layer does
         dtype = torch.get_autocast_dtype(features.device.type)
         features, weight, bias = features.to(dtype), weight.to(dtype), bias.to(dtype)
-    total, terms = _Chunked.apply(features, weight, bias, each, weights, size or chunk_size(len(weight)))
+    size = size or chunk_size(len(weight))
+    total, terms = _Chunked.apply(features, weight, bias, each, weights, size)  # type: ignore[no-untyped-call]
     return total, terms
 
 
-def chunk_size(vocabulary: int) -> int:
-    """Tokens of a chunk, a multiple of 16."""
-    return max(ELEMENTS // vocabulary // 16 * 16, LEAST)
-
-
 class _Head:
-    """The projection, room for the logits of one chunk, and the gradients that are asked for, summed chunk by chunk."""
+    """The projection, a buffer for the logits of one chunk, and the needed gradients, summed chunk by chunk."""
 
     def __init__(self, projection: tuple[Tensor, Tensor, Tensor], needed: tuple[bool, bool, bool], size: int) -> None:
         self.projection = features, weight, _ = projection
-        # One room for all chunks: given back and asked for again, memory of this size falls to pieces.
-        self.room = features.new_empty(min(size, len(features)), len(weight))
-        # Many small sums: half precision would lose the later ones.
+        # One buffer for all chunks: freeing and allocating blocks of this size fragments memory.
+        self.buffer = features.new_empty(min(size, len(features)), len(weight))
+        # In float32 at least: in half precision, many small additions get lost.
         self.sums = [_zeros(x) if need else None for x, need in zip(projection, needed, strict=True)]
 
     def logits(self, tokens: slice) -> Tensor:
         features, weight, bias = self.projection
-        part, out = features[tokens], self.room[: tokens.stop - tokens.start]
+        part, out = features[tokens], self.buffer[: tokens.stop - tokens.start]
         return torch.addmm(bias, part, weight.T, out=out) if bias.numel() else torch.mm(part, weight.T, out=out)
 
     def add(self, slope: Tensor, tokens: slice) -> None:
@@ -100,7 +120,7 @@ class _Chunked(torch.autograd.Function):
         for first in range(0, len(features), size):
             tokens = slice(first, min(first + size, len(features)))
             with torch.enable_grad():
-                sums = each(_Logits.apply(start, head, tokens), tokens)
+                sums = each(_Logits.apply(start, head, tokens), tokens)  # type: ignore[no-untyped-call]
                 if sums.requires_grad:
                     torch.autograd.grad((weights * sums).sum(), start, allow_unused=True)
             terms = terms + sums.detach()
@@ -110,11 +130,11 @@ class _Chunked(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> Any:
-        kept = iter(ctx.saved_tensors)
-        found = [next(kept) if need else None for need in ctx.needed]
-        if scale != 1:  # under mixed precision the loss is scaled; else this would copy for nothing
-            found = [None if g is None else g * scale for g in found]
-        return (*found, None, None, None)
+        saved = iter(ctx.saved_tensors)
+        gradients = [next(saved) if need else None for need in ctx.needed]
+        if scale != 1:  # mixed precision scales the loss; without it, a product would only copy
+            gradients = [None if g is None else g * scale for g in gradients]
+        return (*gradients, None, None, None)
 
 
 def _zeros(like: Tensor) -> Tensor:

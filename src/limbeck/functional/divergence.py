@@ -1,13 +1,25 @@
-"""Distances between two answers, one number per row. Logits in, softmax taken in float32 at least.
+"""Distances between teacher and student, one number per row.
 
-`kl` and `binary_kl` are 0 at equality. What is not is called a cross-entropy.
+From logits, with the softmax in float32 at least: `kl`, `binary_kl` and the cross-entropies. From log-probabilities
+[n, classes] of a teacher P and a student Q: `skewed_kl`, `kl_family`, `jsd` and `scaled_jsd`, which are all made of one
+KL, that from a distribution to a mixture of itself and another.
+
+Every divergence is 0 at equality. What is not is called a cross-entropy.
 """
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from limbeck.functional.softmax import wide
+
+_FLOOR = -1e30  # stands for −∞, so that 0 · log 0 is 0 in value and gradient
 
 
 def kl(teacher: Tensor, student: Tensor, temperature: float = 1.0) -> Tensor:
@@ -27,12 +39,12 @@ def entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
 
 def binary_kl(teacher: Tensor, student: Tensor, temperature: float = 1.0) -> Tensor:
-    """Sum over labels of the KL of two coins with these logits, [..., labels] → [...]."""
+    """Sum over labels of the KL between two Bernoulli distributions with these logits, [..., labels] → [...]."""
     t, s = wide(teacher) / temperature, wide(student) / temperature
     p = t.sigmoid()
-    heads = p * (F.logsigmoid(t) - F.logsigmoid(s))
-    tails = (1 - p) * (F.logsigmoid(-t) - F.logsigmoid(-s))
-    return (heads + tails).sum(-1)
+    on = p * (F.logsigmoid(t) - F.logsigmoid(s))
+    off = (1 - p) * (F.logsigmoid(-t) - F.logsigmoid(-s))
+    return (on + off).sum(-1)
 
 
 def hard_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -41,7 +53,7 @@ def hard_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def hard_binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean over labels of −log of the right side of each coin, [rows, labels] twice → [rows]."""
+    """Mean over labels of the binary cross-entropy, [rows, labels] twice → [rows]."""
     return F.binary_cross_entropy_with_logits(wide(logits), labels.to(wide(logits).dtype), reduction="none").mean(-1)
 
 
@@ -51,13 +63,8 @@ def squared_distance(teacher: Tensor, student: Tensor) -> Tensor:
 
 
 def cosine_distance(teacher: Tensor, student: Tensor) -> Tensor:
-    """1 − cos of the angle between the last axes, [..., width] → [...]; from 0 to 2, blind to length."""
+    """1 − cos of the angle between the last axes, [..., width] → [...]; from 0 to 2, whatever the lengths."""
     return 1 - F.cosine_similarity(wide(student), wide(teacher), dim=-1)
-
-
-def wide(x: Tensor) -> Tensor:
-    """At least float32: T < 1 and large vocabularies overflow half precision."""
-    return x if x.dtype == torch.float64 else x.float()
 
 
 def _log_softmax(logits: Tensor, temperature: float) -> Tensor:
@@ -67,3 +74,68 @@ def _log_softmax(logits: Tensor, temperature: float) -> Tensor:
 def _expected(weights: Tensor, values: Tensor) -> Tensor:
     """Σ w·v with 0·∞ = 0: a class the teacher rules out (logit −∞) costs nothing."""
     return torch.where(weights > 0, weights * values, 0.0).sum(-1)
+
+
+def skewed_kl(log_a: Tensor, log_b: Tensor, skew: float = 0.0) -> Tensor:
+    """KL( A ‖ skew·A + (1 − skew)·B ): KL(A ‖ B) at skew 0, 0 at skew 1; never above −log skew."""
+    return _skewed_kl(_finite(log_a), _finite(log_b), skew)
+
+
+def kl_family(log_p: Tensor, log_q: Tensor, reverse: float = 0.0, skew: float = 0.0) -> Tensor:
+    """(1 − reverse)·KL( P ‖ skew·P + (1 − skew)·Q ) + reverse·KL( Q ‖ (1 − skew)·P + skew·Q ).
+
+    Forward KL at (0, 0), reverse at (1, 0), Jensen–Shannon at (½, ½)."""
+    log_p, log_q = _finite(log_p), _finite(log_q)
+    if reverse == 0:
+        return _skewed_kl(log_p, log_q, skew)
+    if reverse == 1:
+        return _skewed_kl(log_q, log_p, skew)
+    return (1 - reverse) * _skewed_kl(log_p, log_q, skew) + reverse * _skewed_kl(log_q, log_p, skew)
+
+
+def jsd(log_p: Tensor, log_q: Tensor, beta: float = 0.5) -> Tensor:
+    """β·KL(P ‖ M) + (1 − β)·KL(Q ‖ M) with M = β·P + (1 − β)·Q. It vanishes at both ends of β."""
+    return beta * (1 - beta) * scaled_jsd(log_p, log_q, beta)
+
+
+def scaled_jsd(log_p: Tensor, log_q: Tensor, beta: float = 0.5) -> Tensor:
+    """`jsd` divided by β(1 − β): forward KL at β = 0, reverse KL at β = 1, continuous between."""
+    if beta in (0, 1):
+        return kl_family(log_p, log_q, reverse=beta)
+    log_p, log_q = _finite(log_p), _finite(log_q)
+    return _skewed_kl(log_p, log_q, beta) / (1 - beta) + _skewed_kl(log_q, log_p, 1 - beta) / beta
+
+
+def _skewed_kl(log_a: Tensor, log_b: Tensor, skew: float) -> Tensor:
+    if skew == 0 and not log_a.requires_grad:
+        divergence: Tensor = _KLFromFixed.apply(log_a, log_b)  # type: ignore[no-untyped-call]
+        return divergence
+    log_ratio = log_b - log_a
+    if skew > 0:
+        # Log of mixture / A. Computed from B / A, it keeps its digits where the mixture is nearly A.
+        log_ratio = (log_ratio + _log(1 - skew)).logaddexp(log_a.new_tensor(math.log(skew)))
+    return -(log_a.exp() * log_ratio).sum(-1)
+
+
+class _KLFromFixed(torch.autograd.Function):
+    """KL(A ‖ B) for an A without gradient. It saves nothing but log A, which exists anyway."""
+
+    @staticmethod
+    def forward(ctx: Any, log_a: Tensor, log_b: Tensor) -> Tensor:
+        ctx.save_for_backward(log_a)
+        return (log_a - log_b).mul_(log_a.exp()).sum(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[None, Tensor]:
+        (log_a,) = ctx.saved_tensors
+        return None, log_a.exp().mul_(-slope[..., None])
+
+
+def _finite(x: Tensor) -> Tensor:
+    """Copies only where it must: these tensors are as large as the vocabulary."""
+    return x.clamp(min=_FLOOR) if x.numel() and x.amin() < _FLOOR else x
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else _FLOOR

@@ -1,7 +1,7 @@
-"""Which layer of the teacher a layer of the student learns from. Layers are counted from 1.
+"""Layer maps: which layer of the teacher each layer of the student learns from. Layers are counted from 1.
 
 uniform     j → j·teacher/student, rounded up: the last learns from the last     12→4: 3, 6, 9, 12
-skip        uniform without the last layer, which answers for itself             12→6: 2, 4, 6, 8, 10
+skip        uniform without the last layer, which serves the head                12→6: 2, 4, 6, 8, 10
 top         j → teacher − student + j                                            12→4: 9, 10, 11, 12
 last        top without the last layer                                           12→6: 7, 8, 9, 10, 11
 bottom      j → j                                                                12→4: 1, 2, 3, 4
@@ -21,7 +21,7 @@ _REMEDY = "use uniform, skip, last, top, bottom, teacher layers like 2,4,6, or p
 
 
 def layer_pairs(rule: str, student: int, teacher: int) -> Pairs:
-    """The pairs that a rule gives a student and a teacher with so many layers."""
+    """The pairs that a rule gives for these numbers of layers."""
     every = range(1, student + 1)
     if rule in ("uniform", "skip"):
         pairs = [(j, -(-j * teacher // student)) for j in every]
@@ -29,7 +29,7 @@ def layer_pairs(rule: str, student: int, teacher: int) -> Pairs:
         _check_depth(rule, student, teacher)
         pairs = [(j, j if rule == "bottom" else teacher - student + j) for j in every]
     else:
-        return _named(rule, student, teacher)
+        return _explicit(rule, student, teacher)
     if rule not in ("skip", "last"):
         return pairs
     if student == 1:
@@ -48,7 +48,7 @@ def _check_depth(rule: str, student: int, teacher: int) -> None:
         )
 
 
-def _named(rule: str, student: int, teacher: int) -> Pairs:
+def _explicit(rule: str, student: int, teacher: int) -> Pairs:
     plain = re.sub(r"\s*([,:])\s*", r"\1", rule.strip())
     if not re.fullmatch(r"\d+(,\d+)*|\d+:\d+(,\d+:\d+)*", plain):
         raise KnobError(f"knob 'layers' cannot be '{rule}'", _REMEDY)

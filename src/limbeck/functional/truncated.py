@@ -1,6 +1,6 @@
-"""A teacher known by the top of its distribution, or by ids drawn from it, against the student's whole softmax.
+"""A part of the teacher's distribution, its top or ids drawn from it, against the student's whole softmax.
 
-Truncation comes first, softening second: the top is chosen on the logits and does not depend on the temperature.
+Truncation comes first, softening second: the top is selected on the logits and does not depend on the temperature.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from torch import Tensor
 
 from limbeck.core.errors import MismatchError
 from limbeck.core.trace import Sampled, Top
-from limbeck.functional.divergence import wide
-from limbeck.functional.softmax import pick
+from limbeck.functional.softmax import pick, wide
 
 Form = Literal["tail", "renorm", "renorm-both", "raw"]
 
-# Below this, 1 − Σ q over the top is mostly rounding, and the rest is summed by itself.
+# Below this, 1 − Σ q over the top is mostly rounding, so the rest is summed directly.
 _THIN = 1e-4
+_FLOOR = -1e30  # stands for −∞, so that 0 · log 0 is 0 in value and gradient
 
 
 def top_of(logits: Tensor, k: int, temperature: float = 1.0) -> Top:
-    """The k largest of each row of [n, vocabulary]; equals by the lower id, so the choice is stable."""
+    """The k largest of each row of [n, vocabulary]; ties go to the lower id, so the choice is stable."""
     logits = wide(logits)
     ids = _largest(logits, min(k, logits.shape[-1]))
     log_sum = logits.logsumexp(-1)
@@ -33,24 +33,24 @@ def top_of(logits: Tensor, k: int, temperature: float = 1.0) -> Top:
 
 
 def _largest(logits: Tensor, k: int) -> Tensor:
-    """[n, k] ids. `topk` breaks ties as it likes; a row is done again only where a tie sits at the boundary."""
+    """[n, k] ids. `topk` breaks ties in any order, so rows with a tie at the boundary are done again."""
     values, ids = logits.topk(min(k + 1, logits.shape[-1]), dim=-1)
     ids = ids[:, :k].sort(-1).values
-    tied = (values[:, k:] == values[:, k - 1 : k]).any(-1)  # with k the whole vocabulary nothing lies beyond
+    tied = (values[:, k:] == values[:, k - 1 : k]).any(-1)  # none, if k is the whole vocabulary
     if tied.any():
         rows, least = logits[tied], values[tied, k - 1 : k]
         above, equal = ~(rows <= least), rows == least
         room = k - above.sum(-1, keepdim=True)
         ids[tied] = (above | equal & (equal.cumsum(-1) <= room)).nonzero()[:, 1].view(-1, k)
-    # Ids ascend here, and a stable sort keeps them so among equals.
+    # Ids ascend here, and a stable sort keeps that order among ties.
     order = logits.gather(-1, ids).sort(dim=-1, descending=True, stable=True).indices
     return ids.gather(-1, order)
 
 
 def truncated_loss(form: Form, top: Top, log_q: Tensor, temperature: float = 1.0) -> Tensor:
-    """[n] of a top and the student's log-probabilities [n, vocabulary] at this temperature.
+    """[n] the loss of a top and the student's log-probabilities [n, vocabulary] at this temperature.
 
-    All but `raw`, a cross-entropy, are 0 at their minimum."""
+    Every form but `raw`, a cross-entropy, is 0 at its minimum."""
     at = pick(log_q, top.ids)  # [n, k]
     if form == "raw":
         return -(_log_p(top, temperature).exp() * at).sum(-1)
@@ -76,28 +76,63 @@ def _tail(log_p: Tensor, at: Tensor, ids: Tensor, log_q: Tensor) -> Tensor:
     inside = (log_p.exp() * (log_p - at)).sum(-1)
     if ids.shape[-1] >= log_q.shape[-1]:
         return inside
-    rest, rest_of_student = (1 - x.exp().sum(-1) for x in (log_p, at))
-    thin = (rest_of_student < _THIN) & (rest > _THIN)
-    least = 8 * torch.finfo(at.dtype).eps  # the same on both sides, so that equals stay at 0
-    rest, log_rest = rest.clamp(min=least), rest_of_student.clamp(min=least).log()
+    rest, student_rest = (1 - x.exp().sum(-1) for x in (log_p, at))
+    thin = (student_rest < _THIN) & (rest > _THIN)
+    least = 8 * torch.finfo(at.dtype).eps  # the same on both sides, so that equality stays at 0
+    rest, log_rest = rest.clamp(min=least), student_rest.clamp(min=least).log()
     if thin.any():
         log_rest = log_rest.masked_scatter(thin, log_q[thin].scatter(-1, ids[thin], -torch.inf).logsumexp(-1))
     return inside + rest * (rest.log() - log_rest)
 
 
 def draw(logits: Tensor, draws: int, temperature: float = 1.0, generator: torch.Generator | None = None) -> Sampled:
-    """Ids drawn with replacement from softmax(logits / T), [n, vocabulary], each with the share of draws it got."""
+    """Ids drawn with replacement from softmax(logits / T), [n, vocabulary], each with its share of the draws."""
     p = (wide(logits) / temperature).softmax(-1)
     ids = torch.multinomial(p, draws, replacement=True, generator=generator).sort(-1).values
     new = torch.ones_like(ids, dtype=torch.bool)
     new[:, 1:] = ids[:, 1:] != ids[:, :-1]
-    place = new.cumsum(-1) - 1  # of each draw among the distinct ids of its row
-    most = int(place.max()) + 1 if len(ids) else 0
-    distinct = torch.zeros(len(ids), most, dtype=torch.int64, device=ids.device).scatter_(-1, place, ids)
+    index = new.cumsum(-1) - 1  # of each draw among the distinct ids of its row
+    most = int(index.max()) + 1 if len(ids) else 0
+    distinct = torch.zeros(len(ids), most, dtype=torch.int64, device=ids.device).scatter_(-1, index, ids)
     shares = torch.full_like(ids, 1 / draws, dtype=p.dtype)
-    return Sampled(distinct, p.new_zeros(len(ids), most).scatter_add_(-1, place, shares), temperature)
+    return Sampled(distinct, p.new_zeros(len(ids), most).scatter_add_(-1, index, shares), temperature)
 
 
 def drawn_cross_entropy(drawn: Sampled, log_q: Tensor) -> Tensor:
     """−Σ w log q over the drawn ids, [n]: on average over draws the cross-entropy with the whole teacher."""
     return -(drawn.weights * pick(log_q, drawn.ids)).sum(-1)
+
+
+def mix_with_labels(top: Top, labels: Tensor, share: Tensor) -> Top:
+    """The top of share · p + (1 − share) · 1[label], for labels [n] and shares [n].
+
+    At share 0 the label has all the mass; rows of share 1 stay bit for bit. A label outside the top replaces the last
+    token: its own p is unknown, counts as 0, and stays in the rest, as does the p of the token it replaces."""
+    changed = (share < 1)[:, None]
+    if not changed.any():
+        return top
+    share = share.to(top.log_p.dtype)
+    is_label = top.ids == labels[:, None]  # [n, k]
+    last = torch.zeros_like(is_label)
+    last[:, -1] = True
+    slot = torch.where(is_label.any(-1, keepdim=True), is_label, last)
+    known = (top.log_p.exp() * is_label).sum(-1)  # [n] p of the label
+    certain = share * known + (1 - share)
+    others = (top.log_p + share.log()[:, None]).clamp(min=_FLOOR)
+    log_p = torch.where(changed, torch.where(slot, certain.log()[:, None], others), top.log_p)
+    ids = torch.where(changed & slot, labels[:, None], top.ids)
+    log_p, order = log_p.sort(dim=-1, descending=True, stable=True)
+    return Top(
+        ids.gather(-1, order),
+        log_p,
+        torch.where(changed[:, 0], 0.0, top.log_sum),  # logits of a mixture are its log-probabilities
+        torch.where(changed[:, 0], _softened_sum(top, known, certain, share), top.softened),
+        top.temperature,
+    )
+
+
+def _softened_sum(top: Top, known: Tensor, certain: Tensor, share: Tensor) -> Tensor:
+    """[n] log Σ m^(1/T) over the whole vocabulary, of the mixture m: all tokens but the label shrink alike."""
+    power = 1 / top.temperature
+    others = (top.softened.exp() - known**power).clamp(min=0)
+    return (share**power * others + certain**power).log()

@@ -29,9 +29,8 @@ from limbeck.objectives.sampled import SampledTargets
 from limbeck.objectives.truncated import Truncated
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import COLLECTING, TEXTS, Evaluation, Setup
-from limbeck.teachers.live import LiveTeacher
+from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 from limbeck.teachers.logits import KEEPABLE, LogitsCache
-from limbeck.teachers.memory import MemoryTeacher
 from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.teachers.topk import TopKCache
 
@@ -151,11 +150,8 @@ def _fill_logits(setup: Setup, arms: Sequence[ArmPlan], needed: Request, run: Ru
     total, done = sum(map(len, missing)), 0
     for split in missing:
         rows = batches(split, Collate(setup), run.teacher_cache.batch_size)
-
-        def on_rows(count: int, before: int = done) -> None:
-            watcher.at(COLLECTING, (before + count) / total)
-
-        cache.fill(teacher, rows, on_rows=on_rows)
+        for count in cache.fill_by_batch(teacher, rows):
+            watcher.at(COLLECTING, (done + count) / total)
         done += len(split)
     return cache
 

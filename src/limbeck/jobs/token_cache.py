@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,10 +86,6 @@ def fill_cache(store: TopKCache, setup: Setup, rows: Any, data: Any, batch_size:
     once = lacking[np.sort(np.unique(uids[lacking], return_index=True)[1])]  # of rows that are the same example, one
     done = len(uids) - len(lacking)
 
-    def on_rows(before: int, count: int) -> None:
-        share = (before + count) / max(len(uids), 1)
-        watcher.at(COLLECTING, TESTED + (1 - TESTED) * share, "distributions of the training tokens")
-
     collate = Collate(replace(setup, data=data))
     for model, owned in setup.task.row_teachers(setup, rows):
         mine = once[np.isin(once % len(rows), owned)]
@@ -98,7 +93,9 @@ def fill_cache(store: TopKCache, setup: Setup, rows: Any, data: Any, batch_size:
 
         for number in np.unique(mine // len(rows)):  # one round of masks after another
             some = mine[mine // len(rows) == number]
-            store.fill(teacher, batches(rows, collate, batch_size, some), partial(on_rows, done))
+            for count in store.fill_by_batch(teacher, batches(rows, collate, batch_size, some)):
+                share = TESTED + (1 - TESTED) * ((done + count) / len(uids))
+                watcher.at(COLLECTING, share, "distributions of the training tokens")
             done += len(some)
     if len(lacking):
         store.close()

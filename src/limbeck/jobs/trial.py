@@ -30,9 +30,8 @@ from limbeck.recipes.recipe import Apply, Rewind, Snapshot
 from limbeck.students.load import name_outputs
 from limbeck.students.reading import quiet
 from limbeck.training.bridges import add_bridges, drop_bridges
-from limbeck.training.masked import HoldMask
-from limbeck.training.switching import switching
-from limbeck.training.trainer import Distiller, Watch
+from limbeck.training.callbacks import HoldMask, Watch, switching
+from limbeck.training.trainer import Distiller
 
 CALIBRATION_BATCH = 32  # rows
 RESULT, DONE, WEIGHTS, MASK = "result.json", "done.json", "weights.safetensors", "mask.safetensors"

@@ -50,14 +50,14 @@ class FidelityMeter:
 
     def add(self, student: Tensor, teacher: Tensor, labels: Tensor, has_label: Tensor) -> None:
         """Rows of logits [n, outputs], class ids [n], and which rows have one. No teacher logits add nothing."""
-        from limbeck import functional
+        from limbeck.functional.divergence import kl
 
         if not teacher.numel():
             return
         mine, theirs = student.argmax(1), teacher.argmax(1)
         self.count(
             (mine == theirs).numpy(),
-            float(functional.kl(teacher, student).sum()),
+            float(kl(teacher, student).sum()),
             (mine == labels)[has_label].numpy(),
             (theirs == labels)[has_label].numpy(),
         )

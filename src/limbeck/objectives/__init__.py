@@ -1,4 +1,4 @@
-"""What a student is asked to imitate. One method, one file; a new file is found by itself."""
+"""What the student imitates. One method, one file; a new file registers itself."""
 
 from typing import Any
 

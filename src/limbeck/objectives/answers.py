@@ -1,18 +1,18 @@
-"""Confusing answers: what the teacher likes and is wrong must be less likely to the student than what is right.
+"""Confusing answers: the student finds the right answer more likely than the wrong ones its teacher likes.
 
     L = Σ over a in Conf of max(0, μ − log q(gold) + log q(a)),   log q(span) = log q(start) + log q(end)
 
-Conf are the teacher's most probable spans that share no token with the gold answer. Inspired by Hu et al.'s answer
-distillation, whose exact term is not known to be this one; their matching of attention is not part of it. Add it to
-`labels` and `hinton`. The mean is over texts with a label. A batch names one gold answer: another that is right too
-may be punished, so it is meant for data with one answer to a question.
+Conf holds the teacher's most probable spans that share no token with the gold answer. Hu et al.'s answer distillation
+inspires this term, but the paper does not fix its exact form, and their attention matching is not part of it. Add it to
+`labels` and `hinton`. The mean is over texts with a label. A batch names one gold answer, and a second right answer may
+be punished, so use it on data with one answer per question.
 
 Example:
 
     import torch
     import limbeck
 
-    student, teacher = torch.randn(4, 2, 20), torch.randn(4, 2, 20)  # [questions, start and end, places]
+    student, teacher = torch.randn(4, 2, 20), torch.randn(4, 2, 20)  # [questions, start and end, positions]
     gold = torch.tensor([[3, 5], [1, 1], [7, 9], [2, 4]])
     limbeck.loss(limbeck.ConfusingAnswers(spans=2), student, teacher, gold)
 """
@@ -27,11 +27,9 @@ from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.task import Kind
 from limbeck.core.trace import Batch, Trace, Want
-from limbeck.objectives.places import within
 
 if TYPE_CHECKING:
     from torch import Tensor
-
 
 HU_2018 = Paper(
     "Attention-Guided Answer Distillation for Machine Reading Comprehension",
@@ -59,31 +57,33 @@ class ConfusingAnswers(Objective):
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
         known = batch.has_label[0::2]
         gold = batch.labels.view(-1, 2)[known]  # [n, 2]
-        starts, ends, kept = _confusing(_log(teacher, batch)[known], gold, self.spans, self.longest)
-        log_q = _log(student, batch)[known]  # [n, 2, length]
+        starts, ends, exists = _confusing(_log_probs(teacher, batch)[known], gold, self.spans, self.longest)
+        log_q = _log_probs(student, batch)[known]  # [n, 2, length]
         right = log_q.gather(2, gold[..., None]).sum((1, 2))  # [n]
         wrong = log_q[:, 0].gather(1, starts) + log_q[:, 1].gather(1, ends)  # [n, spans]
-        excess = (self.margin - right[:, None] + wrong)[kept].clamp(min=0)
-        # the term is of a text, and a text has two rows
+        excess = (self.margin - right[:, None] + wrong)[exists].clamp(min=0)
+        # The mean is over texts, and a text has two rows.
         return {"confusing": Mean(2 * excess.sum(), batch.has_label.sum())}
 
 
-def _log(trace: Trace, batch: Batch) -> Tensor:
-    """[batch, 2, length] log-probability of each place as start and as end."""
-    logits = within(trace.logits, batch, -inf)
-    wide = logits if logits.itemsize == 8 else logits.float()
-    return wide.log_softmax(-1).unflatten(0, (-1, 2))
+def _log_probs(trace: Trace, batch: Batch) -> Tensor:
+    """[batch, 2, length] log-probability of each position as start and as end."""
+    from limbeck.functional.softmax import wide
+
+    impossible = ~batch.predicted.repeat_interleave(2, 0)
+    log_p = wide(trace.logits.masked_fill(impossible, -inf)).log_softmax(-1)
+    return log_p.view(-1, 2, log_p.shape[-1])
 
 
 def _confusing(log_p: Tensor, gold: Tensor, count: int, longest: int) -> tuple[Tensor, Tensor, Tensor]:
-    """[n, spans] start and end of the most probable spans apart from gold, and whether there is such a span."""
+    """[n, spans] start and end of the most probable spans that do not touch gold, and whether such a span exists."""
     import torch
 
     length = log_p.shape[2]
     start = torch.arange(length, device=log_p.device)[:, None]  # [length, 1]
     end = start + torch.arange(min(longest, length), device=log_p.device)  # [length, longest]
     score = log_p[:, 0, :, None] + log_p[:, 1][:, end.clamp(max=length - 1)]  # [n, length, longest]
-    # place 0 stands for no answer: a span from there to the text is none
+    # Position 0 stands for no answer, so a span from there into the text does not exist.
     exists = (end < length) & ((start > 0) | (end == 0))
     apart = (end < gold[:, :1, None]) | (start > gold[:, 1:, None])
     score = score.masked_fill(~(exists & apart), -inf).flatten(1)

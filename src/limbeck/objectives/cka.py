@@ -1,18 +1,18 @@
-"""CKA: the student's hidden states learn to lie to one another as the teacher's do, in any width, without a bridge.
+"""CKA: the student's hidden states learn the geometry of the teacher's, in any width, without a bridge.
 
     L = mean over pairs of layers of 1 − CKA( H_student, H_teacher )
 
-CKA compares how alike each two rows are in one model with how alike they are in the other. A row is a token, or a text.
-It is blind to rotation and scale, but not to other linear maps, and a few directions of great variance decide it. It
-is 1 at equality, and then there is nothing to learn.
+CKA compares the similarity of every two rows in one model with their similarity in the other. A row is a token, or a
+text. CKA ignores rotation and scale, but not other linear maps, and a few directions of large variance dominate it. It
+is 1 at equality, where the loss is 0.
 
-The unbiased estimator is the default, because a batch often has fewer rows than the states have coordinates, and
-there the plain one is large for anything: of unrelated features, 32 rows of width 768, it is 0.96, the unbiased one
-near 0. The unbiased one may be below 0, and needs 4 rows; a batch with fewer adds 0.
+The unbiased estimator is the default, because a batch often has fewer rows than the states have coordinates, and then
+the biased one is large for any features: it is 0.96 for 32 unrelated rows of width 768, where the unbiased one is near
+0. The unbiased one can be below 0, and needs 4 rows; a smaller batch adds 0.
 
 This is a statistic of a batch, not a mean over rows. Micro-batches give the mean of their own values, weighted by their
-texts, which is not the value of the whole batch: prefer a larger batch_size to a larger accumulate. The plain one is
-the same when a batch is repeated, the unbiased one is not: it takes rows for independent draws.
+texts, which is not the value of the whole batch: prefer a larger batch_size to a larger accumulate. Repeating a batch
+does not change the biased estimate, but it changes the unbiased one, which assumes independent rows.
 
 Example:
 
@@ -39,7 +39,6 @@ from limbeck.functional.layermap import layer_pairs
 
 if TYPE_CHECKING:
     from torch import Tensor
-
 
 DASGUPTA_COHN_2025 = Paper(
     "Improving Language Model Distillation through Hidden State Matching",
@@ -81,28 +80,28 @@ class CKA(Objective):
     def requests(self, student: Shape, teacher: Shape) -> tuple[Request, Request]:
         pairs = layer_pairs(self.layers, student.layers, teacher.layers)
         return (
-            self._ask(Want.LOGITS | self.wants, tuple(j for j, _ in pairs)),
-            self._ask(self.wants, tuple(i for _, i in pairs)),
+            self._request(Want.LOGITS | self.wants, tuple(j for j, _ in pairs)),
+            self._request(self.wants, tuple(i for _, i in pairs)),
         )
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
         from limbeck.functional.cka import linear_cka
 
-        mine, theirs = self._rows(student, batch), self._rows(teacher, batch)
-        pairs = layer_pairs(self.layers, len(mine) - 1, len(theirs) - 1)
-        unlike = [1 - linear_cka(mine[j], theirs[i], self.estimator == "unbiased") for j, i in pairs]
+        s, t = self._rows(student, batch), self._rows(teacher, batch)
+        pairs = layer_pairs(self.layers, len(s) - 1, len(t) - 1)
+        unlike = [1 - linear_cka(s[j], t[i], self.estimator == "unbiased") for j, i in pairs]
         texts = len(batch.uids)
         total = texts * sum(unlike[1:], start=unlike[0]) / len(pairs)
         return {"cka": Mean(total, batch.uids.new_tensor(texts))}
 
-    def _ask(self, want: Want, layers: tuple[int, ...]) -> Request:
+    def _request(self, want: Want, layers: tuple[int, ...]) -> Request:
         if self.among == "tokens":
             return Request(want, hidden=layers)
         pool: Pool = "mean" if self.pool == "mean" else "cls"
         return Request(want, pooled=layers, pool=pool)
 
     def _rows(self, trace: Trace, batch: Batch) -> tuple[Tensor, ...]:
-        """[rows, width] of each layer; empty where it was not asked for."""
+        """[rows, width] of each layer; empty where it is not requested."""
         if self.among == "texts":
             return trace.pooled
         present = batch.inputs["attention_mask"].bool()

@@ -2,10 +2,10 @@
 
     L = 1 − cos( h_student, h_teacher )
 
-The mean is over all tokens but padding. It is 0 at equality, at most 2, and does not see the length of the vectors.
-Both models must be of one width, since there is nothing between them.
+The mean is over all tokens but padding. The loss is 0 at equality, at most 2, and ignores the length of the vectors.
+Both models need the same width, since no map lies between them.
 
-DistilBERT's triple loss is 5 · T²·KL of the words ('word-kd' at T = 2, over all tokens but padding, or 'truncated') +
+DistilBERT's triple loss is 5 · T²·KL of the tokens ('word-kd' at T = 2, over all tokens but padding, or 'truncated') +
 2 · 'language' + 1 · 'cosine'. Without this term the paper loses 1.5 points of GLUE, without the KL 3.0.
 
 Example:
@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from limbeck import functional
 from limbeck.core.card import Paper, method
 from limbeck.core.errors import MismatchError
 from limbeck.core.objective import Mean, Objective, Rows, Terms
@@ -57,12 +56,13 @@ class Cosine(Objective):
                 f"{teacher.hidden}",
                 "keep the teacher's width, or give the term the weight 0",
             )
-        return Request(Want.LOGITS | Want.HIDDEN, hidden=(student.layers,)), Request(
-            Want.HIDDEN, hidden=(teacher.layers,)
-        )
+        of_student = Request(Want.LOGITS | Want.HIDDEN, hidden=(student.layers,))
+        return of_student, Request(Want.HIDDEN, hidden=(teacher.layers,))
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
+        from limbeck.functional.divergence import cosine_distance
+
         present = batch.inputs["attention_mask"].bool()
-        # Chosen before the formula: what stands at padding may be anything.
-        each = functional.cosine_distance(teacher.hidden[-1][present], student.hidden[-1][present])
+        # Tokens are selected before the formula: padding may hold anything.
+        each = cosine_distance(teacher.hidden[-1][present], student.hidden[-1][present])
         return {"cosine": Mean(each.sum(), present.sum())}

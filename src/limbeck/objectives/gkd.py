@@ -5,11 +5,10 @@
 
 P is the teacher, Q the student. β = 0 is forward KL, β = 1 reverse KL, β = 0.5 four times Jensen–Shannon. The paper's
 JSD_β has no divisor and vanishes at both ends, so that β = 0.001 is a thousand times weaker than the forward KL that
-code puts at β = 0. The divisor keeps the size, and β can be turned without a new weight. To have the paper's value,
-give the term the weight β(1 − β).
+its code uses at β = 0. The divisor keeps the size, so β can change without a new weight. For the paper's value, give
+the term the weight β(1 − β).
 
-This is the divergence of GKD on given text. T stands in the loss here; the paper softens by it only when the student
-writes.
+This is the divergence of GKD on fixed text. Here T softens the loss; the paper uses it only when the student generates.
 
 Example:
 
@@ -24,7 +23,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from limbeck import functional
 from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
@@ -32,7 +30,6 @@ from limbeck.core.trace import Chunk, Want
 
 if TYPE_CHECKING:
     from torch import Tensor
-
 
 AGARWAL_2024 = Paper(
     "On-Policy Distillation of Language Models: Learning from Self-Generated Mistakes",
@@ -56,5 +53,7 @@ class GeneralisedJSD(TokenObjective):
     temperature: float = knob(1.0, "softens both distributions; 1 leaves them as they are", above=0, source="paper")
 
     def each(self, chunk: Chunk) -> Tensor:
+        from limbeck.functional.divergence import scaled_jsd
+
         log_p, log_q = chunk.log_p(self.temperature), chunk.log_q(self.temperature)
-        return self.temperature**2 * functional.scaled_jsd(log_p, log_q, self.beta)
+        return self.temperature**2 * scaled_jsd(log_p, log_q, self.beta)

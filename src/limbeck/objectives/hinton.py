@@ -1,12 +1,12 @@
 """Soft targets: the student learns the teacher's whole distribution.
 
     classes      L = T² · KL( softmax(t/T) ‖ softmax(s/T) )
-    tags         as classes, a row for each word
-    answers      as classes, a row for the start and one for the end, over the places where it may lie
+    tags         as classes, one row for each word
+    answers      as classes, one row for the start and one for the end, over the positions where they can lie
     multi-label  L = T² · mean over labels of KL( σ(t/T) ‖ σ(s/T) )
 
-T² keeps the gradient's size independent of T; it stands on this term only, never on the labels' one.
-As T grows the loss tends to half the variance of the logits' difference. The mean is over every row, labelled or not,
+T² keeps the size of the gradient independent of T. It scales this term only, never the one over labels.
+As T grows, the loss tends to half the variance of the logits' difference. The mean is over every row, labelled or not,
 so unlabelled text teaches too.
 
 Example:
@@ -22,15 +22,16 @@ Example:
 from __future__ import annotations
 
 from math import inf
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from limbeck import functional
 from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Terms
 from limbeck.core.task import WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace, Want
-from limbeck.objectives.places import within
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 HINTON_2015 = Paper(
     "Distilling the Knowledge in a Neural Network",
@@ -55,9 +56,20 @@ class SoftTargets(Objective):
     )
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
+        from limbeck.functional.divergence import binary_kl, kl
+
         if batch.task.kind == "multilabel":
-            each = functional.binary_kl(teacher.logits, student.logits, self.temperature) / batch.task.outputs
+            each = binary_kl(teacher.logits, student.logits, self.temperature) / batch.task.outputs
         else:
-            taught, said = (within(trace.logits, batch, -inf) for trace in (teacher, student))
-            each = functional.kl(taught, said, self.temperature)
+            t, s = (mask_positions(trace.logits, batch, -inf) for trace in (teacher, student))
+            each = kl(t, s, self.temperature)
         return {"soft": Mean(self.temperature**2 * each.sum(), each.new_tensor(len(each)))}
+
+
+def mask_positions(logits: Tensor, batch: Batch, fill: float) -> Tensor:
+    """[rows, outputs] with `fill` at token positions where no answer can lie; logits of other tasks are unchanged.
+
+    So nothing is compared there, at any temperature and precision."""
+    if batch.task.kind != "answer":
+        return logits
+    return logits.masked_fill(~batch.predicted.repeat_interleave(2, 0), fill)

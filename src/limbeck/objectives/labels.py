@@ -1,10 +1,10 @@
-"""Labels: the student learns what people said, as in plain fine-tuning.
+"""Labels: the student learns the labels of the data, as in plain fine-tuning.
 
     classes      L = −log q(y)
     multi-label  L = mean over labels of the binary cross-entropy
     regression   L = (z − y)²
-    tags         as classes, a row for each word
-    answers      as classes, a row for the start and one for the end, over the places where it may lie
+    tags         as classes, one row for each word
+    answers      as classes, one row for the start and one for the end, over the positions where they can lie
 
 The mean is over labelled rows only; a row without a label adds nothing.
 
@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from limbeck import functional
 from limbeck.core.card import Paper, method
-from limbeck.core.objective import Objective, Rows, Terms
+from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace
 
@@ -45,12 +44,14 @@ class Labels(Objective):
     serves: ClassVar[tuple[Kind, ...]] = (*TEXT_KINDS, *WINDOW_KINDS)
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
-        # Rows are chosen before the loss: an unlabelled row's label may be any filler.
+        from limbeck.functional.divergence import hard_binary_cross_entropy, hard_cross_entropy, squared_distance
+
+        # Rows are selected before the loss: the label of an unlabelled row may be any filler.
         logits, labels = student.logits[batch.has_label], batch.labels[batch.has_label]
         if batch.task.kind == "classify" or batch.task.in_windows:
-            each = functional.hard_cross_entropy(logits, labels)
+            each = hard_cross_entropy(logits, labels)
         elif batch.task.kind == "multilabel":
-            each = functional.hard_binary_cross_entropy(logits, labels)
+            each = hard_binary_cross_entropy(logits, labels)
         else:
-            each = functional.squared_distance(labels.view(-1, 1), logits.view(-1, 1))
-        return {"labels": functional.masked_mean(each, batch.has_label[batch.has_label])}
+            each = squared_distance(labels.view(-1, 1), logits.view(-1, 1))
+        return {"labels": Mean(each.sum(), batch.has_label.sum())}

@@ -1,11 +1,11 @@
-"""Language: the student learns the words themselves, as in plain pre-training.
+"""Language modelling: the student learns the tokens of the text, as in plain pre-training.
 
     L = −(1 − ε) · log q(word) − ε · mean over the vocabulary of log q(k)
 
-Smoothing ε is 0 unless it is asked for: a smoothed teacher has a flatter distribution to pass on. The mean is over the
-words asked for: in mask-fill those chosen for masking, also the tenth that stays as it is and the tenth that is
-replaced; in generate every next word; in translate every token of the target, its end included. Untrained, the loss is
-near the logarithm of the size of the vocabulary; exp(L) is the perplexity.
+Smoothing ε is 0 by default: a model trained with smoothing has a flatter distribution to teach later. The mean is over
+the predicted tokens. In mask-fill these are the tokens selected for masking, including the tenth that stays unchanged
+and the tenth that is replaced; in generate, every next token; in translate, every token of the target and its end. An
+untrained model has a loss near the logarithm of the vocabulary size; exp(L) is the perplexity.
 
 Example:
 
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Rows, TokenObjective
@@ -43,6 +42,8 @@ class LanguageModeling(TokenObjective):
     )
 
     def each(self, chunk: Chunk) -> Tensor:
-        words = chunk.labels.where(chunk.has_label, 0)  # a filler may be no id at all
-        gold = -functional.pick(chunk.log_q(), words[:, None])[:, 0]
+        from limbeck.functional.softmax import pick
+
+        ids = chunk.labels.where(chunk.has_label, 0)  # a filler need not be an id
+        gold = -pick(chunk.log_q(), ids[:, None])[:, 0]
         return (1 - self.smoothing) * gold - self.smoothing * chunk.log_q().mean(-1) if self.smoothing else gold

@@ -2,9 +2,9 @@
 
     L = mean over outputs of (s − t)²
 
-The mean over outputs is stated because it matters: a sum would be as many times stronger as there are classes.
-Serves regression too, where the only output is the number itself, and tags, a row for each word. Of an answer the
-outputs of a row are the places it may lie at, and only those are in the mean.
+The mean over outputs matters: a sum would be as many times stronger as there are classes.
+It also serves regression, where the only output is the number itself, and tags, with one row for each word. In answers,
+the outputs of a row are the positions at which the answer can lie, and the mean is over those only.
 
 Example:
 
@@ -19,12 +19,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from limbeck import functional
 from limbeck.core.card import Paper, method
 from limbeck.core.objective import Mean, Objective, Terms
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace, Want
-from limbeck.objectives.places import places, within
+from limbeck.objectives.hinton import mask_positions
 
 BA_CARUANA_2014 = Paper(
     "Do Deep Nets Really Need to be Deep?",
@@ -44,8 +43,10 @@ class LogitRegression(Objective):
     serves: ClassVar[tuple[Kind, ...]] = (*TEXT_KINDS, *WINDOW_KINDS)
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
-        taught, said = (within(trace.logits, batch, 0.0) for trace in (teacher, student))
-        each = functional.squared_distance(taught, said)
+        from limbeck.functional.divergence import squared_distance
+
+        t, s = (mask_positions(trace.logits, batch, 0.0) for trace in (teacher, student))
+        each = squared_distance(t, s)
         if batch.task.kind == "answer":
-            each = each * said.shape[1] / places(batch)
+            each = each * s.shape[1] / batch.predicted.sum(1).repeat_interleave(2)
         return {"logits": Mean(each.sum(), each.new_tensor(len(each)))}

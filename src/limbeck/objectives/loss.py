@@ -1,14 +1,4 @@
-"""The loss of an objective over plain tensors, for a training loop of one's own.
-
-Example:
-
-    import torch
-    import limbeck
-
-    student, teacher = torch.randn(4, 3, requires_grad=True), torch.randn(4, 3)  # [texts, classes]
-    objective = 0.5 * limbeck.Labels() + 0.5 * limbeck.SoftTargets(temperature=4)
-    limbeck.loss(objective, student, teacher, labels=torch.tensor([0, 2, 1, -100])).backward()
-"""
+"""The loss of an objective over plain tensors, for your own training loop."""
 
 from __future__ import annotations
 
@@ -35,23 +25,27 @@ def loss(
 
     Args:
         objective: one term or a sum of them, such as `0.5 * Labels() + 0.5 * SoftTargets()`.
-        student, teacher: logits. Of texts [texts, classes], or [texts] for numbers; of the start and the end of an
-            answer [texts, 2, places]; of tokens, for objectives over a vocabulary, [tokens, vocabulary]. What an
-            objective looks at beside logits comes in a `limbeck.Trace`, as in `Trace(hidden=(embeddings, layer_1))`.
-        labels: class ids [texts], a 0 or 1 for each label [texts, labels], numbers [texts], places [texts, 2], or token
-            ids [tokens]. -100, and NaN among numbers, marks a row without a label: it adds nothing to a term over
-            labels, and its teacher is listened to all the same.
+        student, teacher: logits. [texts, classes] of texts, or [texts] for numbers; [texts, 2, positions] of the start
+            and the end of an answer; [tokens, vocabulary] for objectives over a vocabulary. An objective that compares
+            more than logits takes a `limbeck.Trace`, as in `Trace(hidden=(embeddings, layer_1))`.
+        labels: class ids [texts], a 0 or 1 for each label [texts, labels], numbers [texts], positions [texts, 2], or
+            token ids [tokens]. -100, and NaN among numbers, marks a row without a label: it adds nothing to a term over
+            labels, and still learns from the teacher.
 
-    Every row counts; choose rows (no padding, only masked tokens) before the call. The loss is a mean over the rows
-    given: micro-batches of unequal size need weights.
+    Every row counts; select rows (no padding, only masked tokens) before the call. The loss is a mean over these rows,
+    so micro-batches of unequal size need weights.
 
     Example:
 
         import torch
         import limbeck
 
-        logits, of_teacher = torch.randn(6, 100, requires_grad=True), torch.randn(6, 100)  # [tokens, vocabulary]
-        limbeck.loss(limbeck.WordKD(), logits, of_teacher).backward()
+        student, teacher = torch.randn(4, 3, requires_grad=True), torch.randn(4, 3)  # [texts, classes]
+        objective = 0.5 * limbeck.Labels() + 0.5 * limbeck.SoftTargets(temperature=4)
+        limbeck.loss(objective, student, teacher, labels=torch.tensor([0, 2, 1, -100])).backward()
+
+        student, teacher = torch.randn(6, 100, requires_grad=True), torch.randn(6, 100)  # [tokens, vocabulary]
+        limbeck.loss(limbeck.WordKD(), student, teacher).backward()
     """
     shown = student if isinstance(student, Trace) else Trace(logits=student)
     taught = teacher if isinstance(teacher, Trace) else Trace() if teacher is None else Trace(logits=teacher)
@@ -63,7 +57,7 @@ def loss(
 
 
 def _kind(objective: Objective, student: Trace, labels: Tensor | None, tokens: bool) -> Kind:
-    """What the tensors are of: the first kind of task that fits their shapes and is served by every term."""
+    """The first kind of task that fits the shapes of the tensors and is served by every term."""
     logits, terms = student.logits, [part for _, part in objective.weighted]
     kinds: tuple[Kind, ...] = ("classify", "mask-fill", "generate")
     if tokens:
@@ -95,7 +89,7 @@ def _check(objective: Objective, teacher: Trace) -> None:
 
 
 def _shaped(trace: Trace, kind: Kind, tokens: bool) -> Trace:
-    """Logits as the terms take them: a row for each label."""
+    """Logits as the terms take them: one row for each label."""
     logits = trace.logits
     if tokens and logits.numel():
         return replace(trace, logits=Trace().logits, tokens=Projection(logits.flatten(0, -2)))
@@ -127,7 +121,7 @@ def _batch(kind: Kind, student: Trace, labels: Tensor | None, tokens: bool) -> B
 
 
 def _present(student: Trace, uids: Tensor) -> Tensor:
-    """[texts, length] ones: every token that a Trace shows is there."""
+    """[texts, length] ones: a Trace holds no padding."""
     states = [x.shape[1] for x in student.hidden if x.numel()]
     heads = [x.shape[2] for name in OF_HEADS for x in getattr(student, name) if x.numel()]
     return uids.new_ones(len(uids), next(iter([*states, *heads]), 0))

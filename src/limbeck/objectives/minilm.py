@@ -4,9 +4,10 @@
     A = softmax( Q·Kᵀ / √d ),   R = softmax( V·Vᵀ / √d ),   d: the model's own head size
 
 Each KL is the mean over heads and over all tokens but padding, and 0 at equality. Heads are compared one to one, so
-both models have as many; depth and width may differ. The two terms are summed, as in the paper, each with a weight of
-its own. The paper takes a teacher's last layer; every token of a batch counts alike, where the paper's texts are all of
-one length. It is made for encoders: a token is compared over the whole text, also over what a decoder hides from it.
+both models need the same number of heads; depth and width can differ. The loss is the sum of the two terms, as in the
+paper, each with its own weight. The paper uses the teacher's last layer, and its texts all have one length; here every
+token of a batch has the same weight. The method is for encoders: it compares a token over the whole text, including
+what a decoder hides from it.
 
 Example:
 
@@ -14,7 +15,7 @@ Example:
     import limbeck
     from limbeck import Trace
 
-    def last_layer(head_size):  # of a model with 1 layer of 4 heads; nothing is looked at in the embeddings
+    def last_layer(head_size):  # of a model with 1 layer of 4 heads; the embeddings are not compared
         scores, values = torch.randn(2, 4, 7, 7), torch.randn(2, 4, 7, head_size)
         return Trace(attention=(torch.empty(0), scores), values=(torch.empty(0), values))
 
@@ -71,22 +72,22 @@ class MiniLM(Objective):
         from limbeck.functional.relation import attention_kl, relation_kl
 
         present = batch.inputs["attention_mask"].bool()
-        chosen = self.layer or -1
-        found: Terms = {}
+        layer = self.layer or -1
+        terms: Terms = {}
         if self.attention:
-            each = attention_kl(teacher.attention[chosen], student.attention[-1], present)
-            found["attention"] = Mean(self.attention * each.sum(), present.sum())
+            each = attention_kl(teacher.attention[layer], student.attention[-1], present)
+            terms["attention"] = Mean(self.attention * each.sum(), present.sum())
         if self.values:
-            own = student.values[-1]
-            each = relation_kl(teacher.values[chosen], own, present, heads=own.shape[1])
-            found["values"] = Mean(self.values * each.sum(), present.sum())
-        return found
+            values = student.values[-1]
+            each = relation_kl(teacher.values[layer], values, present, heads=values.shape[1])
+            terms["values"] = Mean(self.values * each.sum(), present.sum())
+        return terms
 
 
 def last_layers(
     name: str, weights: dict[Want, float], layer: int, student: Shape, teacher: Shape
 ) -> tuple[Request, Request]:
-    """What has weight, asked of the student's last layer and of one layer of the teacher."""
+    """Requests for the parts with weight: of the student's last layer and of one layer of the teacher."""
     if layer > teacher.layers:
         raise MismatchError(
             f"{name}.layer is {layer}, but the teacher has {teacher.layers} layers",

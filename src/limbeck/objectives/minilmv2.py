@@ -2,11 +2,11 @@
 
     L = Σ over X in {Q, K, V} of KL( R_teacher ‖ R_student ),   R = softmax( X·Xᵀ / √d )
 
-All heads of a layer are laid side by side and cut anew into relation heads, of size d = width / relation heads in each
-model. So neither the width nor the number of heads need be equal: the relation heads must divide both widths. Each KL
-is the mean over relation heads and over all tokens but padding, and 0 at equality; the three are summed, as in the
-paper. The paper takes 48 relation heads for a base teacher and 64 for a large one, and of large teachers an upper
-middle layer instead of the last. More relation heads cost as many more [length, length] maps.
+The heads of a layer are concatenated and split again into relation heads, of size d = width / relation heads in each
+model. So widths and numbers of heads can differ: the relation heads must divide both widths. Each KL is the mean over
+relation heads and over all tokens but padding, and 0 at equality; the loss is the sum of the three, as in the paper.
+The paper uses 48 relation heads for a base teacher and 64 for a large one, and for large teachers an upper middle layer
+instead of the last. Each relation head costs one more [length, length] map.
 
 Example:
 
@@ -14,7 +14,7 @@ Example:
     import limbeck
     from limbeck import Trace
 
-    def last_layer(heads, head_size):  # of a model with 1 layer; nothing is looked at in the embeddings
+    def last_layer(heads, head_size):  # of a model with 1 layer; the embeddings are not compared
         parts = {name: torch.randn(2, heads, 7, head_size) for name in ("queries", "keys", "values")}
         return Trace(**{name: (torch.empty(0), part) for name, part in parts.items()})
 
@@ -84,11 +84,10 @@ class MiniLMv2(Objective):
         from limbeck.functional.relation import relation_kl
 
         present = batch.inputs["attention_mask"].bool()
-        weights = {"queries": self.queries, "keys": self.keys, "values": self.values}
-        found: Terms = {}
-        for name, weight in weights.items():
-            if weight:
-                own, other = getattr(student, name)[-1], getattr(teacher, name)[self.layer or -1]
-                each = relation_kl(other, own, present, self.heads or own.shape[1])
-                found[name] = Mean(weight * each.sum(), present.sum())
-        return found
+        terms: Terms = {}
+        for name in ("queries", "keys", "values"):
+            if weight := getattr(self, name):
+                s, t = getattr(student, name)[-1], getattr(teacher, name)[self.layer or -1]
+                each = relation_kl(t, s, present, self.heads or s.shape[1])
+                terms[name] = Mean(weight * each.sum(), present.sum())
+        return terms

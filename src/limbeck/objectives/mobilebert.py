@@ -1,4 +1,4 @@
-"""MobileBERT's knowledge transfer: the student's layers learn the teacher's states and where its heads look.
+"""MobileBERT's knowledge transfer: the student's layers learn the teacher's states and attention.
 
     features    L = ‖ norm(h_student) − norm(h_teacher) ‖² / width
     mean        L = ( mean(h_student) − mean(h_teacher) )²
@@ -6,21 +6,21 @@
     attention   L = mean over heads of KL( softmax(a_teacher) ‖ softmax(a_student) )
 
 Each is a mean over the pairs of layers and over tokens, for attention over queries. norm is a layer norm without
-parameters, mean and var are over the width of one token's state: the paper takes the squared distance of two states
-apart into what a norm leaves and what it removes, because the student has no norms of its own. The features alone do
-not see a shift or a stretch of either side. A student that equals its teacher has the loss 0.
+parameters, mean and var are over the width of one token's state: the paper splits the squared distance of two states
+into what a norm leaves and what it removes, because the student has no norms of its own. The features alone ignore a
+shift or a stretch of either side. A student that equals its teacher has the loss 0.
 
 Where this departs from the official code:
 
 - The code weighs features 100, mean 5000, variance 5 and attention 1, and divides features by its 24 layers. Here all
   are 1, as in the paper's formula; --objective.mobilebert.features 4.17, mean 5000, variance 5 give the code's sum.
 - The code compares the mean and variance of a layer with those of all the teacher's layers at once, by a broadcast.
-  Here each layer has the targets of its own.
-- Attention in the code is a cross-entropy: the same gradient, but not 0 at equality. It looks at padding; here padding
-  counts nowhere, neither as token, nor as query, nor as key.
+  Here each layer has its own targets.
+- Attention in the code is a cross-entropy: the same gradient, but not 0 at equality. The code includes padding; here
+  padding is left out, as token, as query and as key.
 
-A weight of 0 switches a part off, and the teacher is not asked for it. Where the widths differ a linear map is learned,
-one for all layers; the paper's models have one width. Attention compares heads one to one.
+A weight of 0 switches a part off, and the teacher does not compute it. If the widths differ, one linear map for all
+layers is learned; the paper's models have the same width. Attention compares heads one to one.
 
 Example:
 
@@ -39,7 +39,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from limbeck import functional
 from limbeck.core.card import Paper, method
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
@@ -47,7 +46,7 @@ from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.record import Shape
 from limbeck.core.task import ENCODER_KINDS, Kind
 from limbeck.core.trace import Batch, Request, Trace, Want
-from limbeck.functional.layermap import Pairs, layer_pairs
+from limbeck.functional.layermap import layer_pairs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -115,20 +114,16 @@ class MobileBERTTransfer(Objective):
         totals: dict[str, Tensor] = {}
         for name in _OF_STATES:
             if weight := getattr(self, name):
-                totals[name] = weight * self._state_gap(name, student, teacher, present, pairs)
+                # Tokens are selected before the map and the formula: padding may hold anything.
+                gaps = [
+                    _state_gap(name, teacher.hidden[i][present], student.through(_BRIDGE, student.hidden[j][present]))
+                    for j, i in pairs
+                ]
+                totals[name] = weight * (sum(gaps[1:], start=gaps[0]) / len(pairs))
         if self.attention:
             gaps = [_attention_gap(teacher.attention[i], student.attention[j], present) for j, i in pairs]
             totals["attention"] = self.attention * sum(gaps[1:], start=gaps[0]) / len(pairs)
         return {name: Mean(total, present.sum()) for name, total in totals.items()}
-
-    def _state_gap(self, name: str, student: Trace, teacher: Trace, present: Tensor, pairs: Pairs) -> Tensor:
-        gap = {"features": _feature_gap, "mean": _mean_gap, "variance": _variance_gap}[name]
-        # Tokens are chosen before the map and the formula: what stands at padding may be anything.
-        gaps = [
-            gap(teacher.hidden[i][present], student.through(_BRIDGE, student.hidden[j][present])).sum()
-            for j, i in pairs
-        ]
-        return sum(gaps[1:], start=gaps[0]) / len(pairs)
 
     def _check(self, student: Shape, teacher: Shape) -> None:
         if not self.wants:
@@ -144,34 +139,27 @@ class MobileBERTTransfer(Objective):
             )
 
 
-def _feature_gap(teacher: Tensor, student: Tensor) -> Tensor:
-    """[tokens, width] twice → [tokens]."""
-    return functional.squared_distance(_normed(teacher), _normed(student))
-
-
-def _mean_gap(teacher: Tensor, student: Tensor) -> Tensor:
-    from limbeck.functional.divergence import wide
-
-    return (wide(student).mean(-1) - wide(teacher).mean(-1)).square()
-
-
-def _variance_gap(teacher: Tensor, student: Tensor) -> Tensor:
-    from limbeck.functional.divergence import wide
-
-    return (wide(student).var(-1, correction=0) - wide(teacher).var(-1, correction=0)).abs()
-
-
-def _normed(states: Tensor) -> Tensor:
+def _state_gap(name: str, teacher: Tensor, student: Tensor) -> Tensor:
+    """[tokens, width] twice → [], the sum over tokens."""
     from torch.nn import functional as F
 
-    from limbeck.functional.divergence import wide
+    from limbeck.functional.divergence import squared_distance
+    from limbeck.functional.softmax import wide
 
-    return F.layer_norm(wide(states), states.shape[-1:], eps=1e-12)
+    t, s = wide(teacher), wide(student)
+    if name == "mean":
+        return (s.mean(-1) - t.mean(-1)).square().sum()
+    if name == "variance":
+        return (s.var(-1, correction=0) - t.var(-1, correction=0)).abs().sum()
+    t, s = (F.layer_norm(x, x.shape[-1:], eps=1e-12) for x in (t, s))
+    return squared_distance(t, s).sum()
 
 
 def _attention_gap(teacher: Tensor, student: Tensor, present: Tensor) -> Tensor:
     """[batch, heads, queries, keys] twice → [], the sum over queries of the mean over heads."""
-    nowhere = ~present[:, None, None, :]
-    # Padded keys are ruled out in both, and queries chosen, before the formula: padding may hold NaN.
-    t, s = (scores.masked_fill(nowhere, float("-inf")).transpose(1, 2)[present] for scores in (teacher, student))
-    return functional.kl(t, s).mean(-1).sum()  # [tokens, heads, keys] → [tokens, heads] → []
+    from limbeck.functional.divergence import kl
+
+    padding = ~present[:, None, None, :]
+    # Padded keys are ruled out in both, and queries selected, before the formula: padding may hold NaN.
+    t, s = (scores.masked_fill(padding, float("-inf")).transpose(1, 2)[present] for scores in (teacher, student))
+    return kl(t, s).mean(-1).sum()  # [tokens, heads, keys] → [tokens, heads] → []

@@ -1,10 +1,10 @@
-"""Next sentence: the student learns whether the second of two sentences followed the first.
+"""Next sentence: the student learns whether the second of two sentences follows the first.
 
-    L = −log q(y),   y = 0 where it followed, 1 where it was taken from elsewhere
+    L = −log q(y),   y = 0 where it follows, 1 where it comes from elsewhere
 
-The mean is over pairs. BERT adds it to the language term with equal weight; DistilBERT and RoBERTa leave it out.
-Untrained, the loss is near log 2. It needs a student with a head of two outputs over the first token, and documents
-cut into sentences.
+The mean is over pairs. BERT adds this term to `language` with equal weight; DistilBERT and RoBERTa leave it out. An
+untrained model has a loss near log 2. The term needs a student with a head of two outputs over the first token, and
+documents split into sentences.
 
 Example:
 
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from limbeck import functional
 from limbeck.core.card import method
 from limbeck.core.objective import Mean, Objective, Rows, Terms
 from limbeck.core.task import Kind
@@ -36,5 +35,7 @@ class NextSentence(Objective):
     remedy: ClassVar[str] = "it belongs to BERT's pre-training, mask-fill over pairs of sentences"
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
-        each = functional.hard_cross_entropy(student.logits, batch.next_sentence_label)
+        from limbeck.functional.divergence import hard_cross_entropy
+
+        each = hard_cross_entropy(student.logits, batch.next_sentence_label)
         return {"next": Mean(each.sum(), each.new_tensor(len(each)))}

@@ -1,21 +1,21 @@
-"""Patience: the student's layers learn to see a text as layers of the teacher do, not only its answer.
+"""Patient distillation: the student's layers learn the teacher's states of a text, not only its answer.
 
     L = Σ over layers of ‖ h_student/‖h_student‖ − h_teacher/‖h_teacher‖ ‖²
 
-h is one state for the whole text: that of its first token, or the mean over its tokens. A layer's distance is
-2 − 2·cos: 0 for the same direction, 2 at a right angle, 4 for the opposite. The last layer of the student is left out;
-it works for its own classifier.
+h is one state for the whole text: the state of its first token, or the mean over its tokens. The distance of a layer is
+2 − 2·cos: 0 for the same direction, 2 at a right angle, 4 for the opposite one. The student's last layer is left out,
+because it serves the student's own classifier.
 
-Two reductions, since published weights belong to one of them:
+There are two reductions, and published weights belong to one of them:
 
     sum    mean over texts of the sum over layers, as the paper prints it
-    mean   the same ÷ layers ÷ width, as its code computes it; the published β of 10 to 1000 belongs to this
+    mean   the same ÷ layers ÷ width, as its code computes it; the published β of 10 to 1000 belongs to this one
 
 β of `sum` = β of `mean` ÷ (layers · width): with 5 layers of 768, β = 100 becomes 0.026.
 
 The published results on large tasks (MNLI, QNLI, QQP, RACE) have `normalise` off: then the length of the states counts
-too, and the term is as many times larger as they are long. If the widths differ, one linear map from the student's
-width to the teacher's is learned beside the student, the same for all layers.
+too, and the term grows with it. If the widths differ, one linear map from the student's width to the teacher's, the
+same for all layers, is learned beside the student.
 
 Example:
 
@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from limbeck import functional
 from limbeck.core.card import Paper, method
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
@@ -108,12 +107,12 @@ class PKD(Objective):
 
     def _gap(self, teacher: Tensor, student: Tensor) -> Tensor:
         """[texts, width] twice → [], the sum over texts."""
-        each = functional.squared_distance(self._direction(teacher), self._direction(student))  # a mean over the width
-        return each.sum() * (teacher.shape[-1] if self.reduction == "sum" else 1)
-
-    def _direction(self, states: Tensor) -> Tensor:
         from torch.nn import functional as F
 
-        from limbeck.functional.divergence import wide
+        from limbeck.functional.divergence import squared_distance
+        from limbeck.functional.softmax import wide
 
-        return F.normalize(wide(states), dim=-1) if self.normalise else states
+        if self.normalise:
+            teacher, student = F.normalize(wide(teacher), dim=-1), F.normalize(wide(student), dim=-1)
+        each = squared_distance(teacher, student)  # a mean over the width
+        return each.sum() * (teacher.shape[-1] if self.reduction == "sum" else 1)

@@ -1,14 +1,14 @@
-"""Drawn targets: the student learns words drawn at random from the teacher's distribution, which a cache can keep.
+"""Sampled targets: the student learns tokens drawn at random from the teacher's distribution, which a cache can store.
 
-    L = −T² · Σ (c_i / N) log q_i,   c_i how often word i came up in N draws from p = softmax(t/T), with replacement
+    L = −T² · Σ (c_i / N) log q_i,   c_i the count of token i in N draws from p = softmax(t/T), with replacement
 
-On average over the draws this is the cross-entropy with the whole teacher, and so is its gradient: unbiased, where a
-cut at the top k is not. The price is noise: one token's target is coarse, and only many tokens together say what the
-teacher thinks. Fifty draws hit about twelve different words, so the store is smaller than that of a top 50.
+On average over the draws this is the cross-entropy with the whole teacher, and so is its gradient: unbiased, while a
+cut at the top k is not. The price is noise: the target of one token is coarse, and only many tokens together show the
+teacher's distribution. Fifty draws hit about twelve different tokens, so a cache is smaller than one of a top 50.
 
-Take 'truncated' with its tail first; take this when the store must be smallest, or when the words far down matter.
-It is a cross-entropy: its minimum is the teacher's entropy, not 0. A cache repeats its draws in every epoch; a live
-teacher draws anew at every step. The temperature belongs to the draws, so a cache serves only the T it was made at.
+Try 'truncated' with its tail first; use this one when the cache must be smallest, or when improbable tokens matter. It
+is a cross-entropy: its minimum is the teacher's entropy, not 0. A cache repeats its draws in every epoch; a live
+teacher draws anew at every step. The temperature belongs to the draws, so a cache serves only the T of its draws.
 
 Example:
 
@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from limbeck import functional
 from limbeck.core.card import Paper, method
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
@@ -32,7 +31,6 @@ from limbeck.core.trace import Chunk, Want
 
 if TYPE_CHECKING:
     from torch import Tensor
-
 
 ANSHUMANN_2025 = Paper(
     "Sparse Logit Sampling: Accelerating Knowledge Distillation in LLMs",
@@ -56,16 +54,19 @@ class SampledTargets(TokenObjective):
     temperature: float = knob(1.0, "softens both distributions; 1 leaves them as they are", above=0, source="paper")
 
     def each(self, chunk: Chunk) -> Tensor:
+        from limbeck.functional.truncated import draw, drawn_cross_entropy
+
         drawn = chunk.sampled
         if not len(drawn):
-            drawn = functional.draw(chunk.teacher_logits(), self.draws, self.temperature)
-        return self.temperature**2 * functional.drawn_cross_entropy(drawn, chunk.log_q(self.temperature))
+            drawn = draw(chunk.teacher_logits(), self.draws, self.temperature)
+        return self.temperature**2 * drawn_cross_entropy(drawn, chunk.log_q(self.temperature))
 
     def fits(self, draws: int, temperature: float) -> None:
-        """Refuses a store of `draws` draws at this temperature, if it cannot serve these knobs. Any number serves."""
+        """Refuses a cache of `draws` draws at a temperature that these knobs cannot use. Any number of draws serves."""
         if self.temperature != temperature:
             raise MismatchError(
                 f"'sampled' works at temperature {self.temperature:g}, but the {draws} draws of the cache were made at "
                 f"{temperature:g}",
-                f"set objective.drawn.temperature to {temperature:g}, or make the cache again at {self.temperature:g}",
+                f"set objective.sampled.temperature to {temperature:g}, or make the cache again at "
+                f"{self.temperature:g}",
             )

@@ -5,19 +5,19 @@
     attention   L = Σ over layers of the mean over heads and keys of ( a_student − a_teacher )²
 
 The mean is over tokens, for attention over queries. W is a learned linear map with bias from the student's width to the
-teacher's; where the widths are equal there is none, and a student that equals its teacher has the loss 0. Scores are
-those before the softmax, scaled by √(head size); matching probabilities converges slower.
+teacher's; equal widths need no map, and a student that equals its teacher has the loss 0. Scores are taken before the
+softmax, scaled by √(head size); matching probabilities converges more slowly.
 
 Where this departs from the official code:
 
-- Padding counts nowhere, neither as token, nor as query, nor as key. The code sets the scores of padded keys to 0 in
-  both models, compares the queries at padding, and divides by all of them, so that its loss sinks with padding.
-- Each query weighs the same, in texts of any length: its own mean over keys comes first.
+- Padding is left out, as token, as query and as key. The code sets the scores of padded keys to 0 in both models,
+  compares the queries at padding, and divides by all of them, so that its loss falls with padding.
+- Each query has the same weight, in texts of any length: its own mean over keys comes first.
 - The code learns a map also where the widths are equal. The paper has one for embeddings and one for hidden states, the
-  code one for both (`shared`); `separate` gives the embeddings and every layer their own.
+  code one for both (`shared`); `separate` gives the embeddings and every layer a map of their own.
 
-A weight of 0 switches a part off, and the teacher is not asked for it. Attention compares heads one to one. Of a causal
-model it also compares the scores that its mask will hide.
+A weight of 0 switches a part off, and the teacher does not compute it. Attention compares heads one to one. In a causal
+model it also compares the scores that the mask hides.
 
 Example:
 
@@ -36,7 +36,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from limbeck import functional
 from limbeck.core.card import Paper, method
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.knob import knob
@@ -107,16 +106,18 @@ class TinyBERT(Objective):
         return {self._bridge(j): (student.hidden, teacher.hidden) for j, _ in states}
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
+        from limbeck.functional.divergence import squared_distance
+
         present = batch.inputs["attention_mask"].bool()
         pairs = layer_pairs(self.layers, student.layers, teacher.layers)
 
-        def state_gaps(chosen: Pairs) -> Tensor:
-            # Tokens are chosen before the map and the formula: what stands at padding may be anything.
+        def state_gaps(layers: Pairs) -> Tensor:
+            # Tokens are selected before the map and the formula: padding may hold anything.
             gaps = [
-                functional.squared_distance(
+                squared_distance(
                     teacher.hidden[i][present], student.through(self._bridge(j), student.hidden[j][present])
                 )
-                for j, i in chosen
+                for j, i in layers
             ]
             return sum(gaps[1:], start=gaps[0]).sum()
 
@@ -152,7 +153,7 @@ class TinyBERT(Objective):
 
 def _score_gap(teacher: Tensor, student: Tensor, present: Tensor) -> Tensor:
     """[batch, heads, queries, keys] twice → [], the sum over queries of the mean over heads and keys."""
-    from limbeck.functional.divergence import wide
+    from limbeck.functional.softmax import wide
 
     both = present[:, None, :, None] & present[:, None, None, :]
     gap = (wide(student) - wide(teacher)).where(both, 0.0)  # before the square: padding may hold NaN

@@ -1,6 +1,6 @@
-"""Truncated softmax: the student learns the k most probable words of the teacher, which a cache can keep.
+"""Truncated softmax: the student learns the k most probable tokens of the teacher, which a cache can store.
 
-    p, q   teacher and student over the whole vocabulary, S the k most probable words of p (equals by the lower id),
+    p, q   teacher and student over the whole vocabulary, S the k most probable tokens of p (ties: the lower id),
     m      = Σ p over S, all softened by the temperature T
 
     tail          L = T² · [ Σ_S p log(p/q) + (1 − m) log((1 − m) / (1 − Σ_S q)) ]
@@ -8,21 +8,21 @@
     renorm-both   L = T² · Σ_S (p/m) log((p/m) / (q / Σ_S q))
     raw           L = −T² · Σ_S p log q
 
-Which to take: `tail`. Everything outside S becomes one more word, so the student learns both the top and how much the
-teacher leaves to the rest. It is a lower bound of the full KL that grows to it with k, and it is 0 for the student that
-has both right.
+Which to take: `tail`. It treats everything outside S as one more token, so the student learns both the top and the mass
+that the teacher leaves to the rest. It is a lower bound of the full KL, approaches it as k grows, and is 0 for a
+student that has both right.
 
-The others are there to compare and to reproduce papers:
+The other forms serve comparisons and reproduce papers:
 
-- `renorm` is the classic form (top-k logits put through a softmax). At its minimum the student gives every kept word
-  p/m and every other word nothing: too sure of itself by 1/m. At k = 1 it is training on the teacher's first choice.
+- `renorm` is the classic form (a softmax over the top-k logits). At its minimum the student gives every token of S p/m
+  and every other token nothing: it is overconfident by 1/m. At k = 1 it is training on the teacher's first choice.
 - `renorm-both` compares ratios inside S only and leaves the mass outside to the other terms. At k = 1 it is always 0.
 - `raw` is renorm times m: the same minimum, and weak where the teacher is unsure. It is a cross-entropy, not 0 there.
 
-How large a k: the measured curve of k against quality, bytes and time is in docs/truncated.md.
+How large a k: docs/truncated.md has the measured curve of k against quality, bytes and time.
 
-Temperature: the top is chosen on the logits, then softened. The renorm forms are exact at any T, whatever T a cache was
-made at. `tail` and `raw` need the whole sum over the vocabulary at T, which a cache keeps for T = 1 and for one more T.
+Temperature: the top is selected on the logits, then softened. The renorm forms are exact at any T, whatever the T of a
+cache. `tail` and `raw` need the sum over the whole vocabulary at T, which a cache stores for T = 1 and one other T.
 
 Example:
 
@@ -37,12 +37,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from limbeck import functional
 from limbeck.core.card import Paper, method
 from limbeck.core.errors import MismatchError
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
-from limbeck.core.trace import Chunk, Top, Want
+from limbeck.core.trace import Chunk, Want
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,7 +55,7 @@ TAN_2019 = Paper(
     "https://arxiv.org/abs/1902.10461",
 )
 
-LIVE_K = 50  # of a teacher that could show everything, when nobody says how many
+LIVE_K = 50  # of a live teacher, when the knob k is 0
 
 
 @method("truncated", TAN_2019)
@@ -75,16 +74,18 @@ class Truncated(TokenObjective):
     )
 
     def each(self, chunk: Chunk) -> Tensor:
-        log_q = chunk.log_q(self.temperature)
-        return self.temperature**2 * functional.truncated_loss(self.form, self._top(chunk), log_q, self.temperature)
+        from limbeck.functional.truncated import top_of, truncated_loss
 
-    def _top(self, chunk: Chunk) -> Top:
-        if len(chunk.top):
-            return chunk.top.first(self.k) if self.k else chunk.top
-        return functional.top_of(chunk.teacher_logits(), self.k or LIVE_K, self.temperature)
+        top = chunk.top
+        if not len(top):
+            top = top_of(chunk.teacher_logits(), self.k or LIVE_K, self.temperature)
+        elif self.k:
+            top = top.first(self.k)
+        log_q = chunk.log_q(self.temperature)
+        return self.temperature**2 * truncated_loss(self.form, top, log_q, self.temperature)
 
     def fits(self, k: int, temperature: float) -> None:
-        """Refuses answers that hold `k` words and were made for this temperature, if they cannot serve these knobs."""
+        """Refuses a cache of the top `k` at a temperature that cannot serve these knobs."""
         if self.k > k:
             raise MismatchError(
                 f"'truncated' asks for the {self.k} most probable words, but the cache holds {k}",

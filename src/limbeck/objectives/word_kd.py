@@ -1,22 +1,23 @@
-"""Word-level distillation: the student learns the teacher's whole distribution over the vocabulary, word by word.
+"""Word-level distillation: the student learns the teacher's whole distribution over the vocabulary, token by token.
 
     L = T² · D(P, Q),   P = softmax(t/T) of the teacher, Q = softmax(s/T) of the student
     D = (1 − β) · KL( P ‖ α·P + (1 − α)·Q )  +  β · KL( Q ‖ (1 − α)·P + α·Q )
 
-Two continuous knobs hold a family:
+Two continuous knobs span a family:
 
     reverse β  skew α
-    0          0       forward KL, as in the paper: the student covers all that the teacher finds possible
-    1          0       reverse KL: the student keeps to what the teacher finds likely, and drops the rest
-    0          0.1     skewed KL (DistiLLM): forward, but no word can cost more than −log α
-    1          0.1     skewed reverse KL (DistiLLM-2, on text the student wrote)
+    0          0       forward KL, as in the paper: the student covers every token the teacher finds possible
+    1          0       reverse KL: the student keeps the tokens the teacher finds likely, and drops the rest
+    0          0.1     skewed KL (DistiLLM): forward, but no token costs more than −log α
+    1          0.1     skewed reverse KL (DistiLLM-2, on text that the student generates)
     0.5        0.5     Jensen–Shannon: symmetric, at most log 2
 
-Take forward KL unless the student is so small that it must choose; then a little skew steadies the loss, and reverse KL
-gives cleaner but less varied text. It is 0 when both agree, unlike the cross-entropy some tools call forward KL.
+Use forward KL unless the student is too small to cover the teacher; then a little skew steadies the loss, and reverse
+KL gives cleaner but less varied text. The loss is 0 when both agree, unlike the cross-entropy some tools call forward
+KL.
 
-The teacher is asked at every step, with its whole softmax: to ask it once and keep the answers, use 'truncated'. The
-paper has no temperature (T = 1) and gives this term and 'language' half the weight each.
+The teacher runs at every step, with its whole softmax; to run it once and cache its outputs, use 'truncated'. The paper
+has no temperature (T = 1) and gives this term and 'language' half the weight each.
 
 Example:
 
@@ -31,7 +32,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from limbeck import functional
 from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import TokenObjective
@@ -39,7 +39,6 @@ from limbeck.core.trace import Chunk, Want
 
 if TYPE_CHECKING:
     from torch import Tensor
-
 
 KIM_RUSH_2016 = Paper(
     "Sequence-Level Knowledge Distillation",
@@ -65,5 +64,7 @@ class WordKD(TokenObjective):
     )
 
     def each(self, chunk: Chunk) -> Tensor:
+        from limbeck.functional.divergence import kl_family
+
         log_p, log_q = chunk.log_p(self.temperature), chunk.log_q(self.temperature)
-        return self.temperature**2 * functional.kl_family(log_p, log_q, self.reverse, self.skew)
+        return self.temperature**2 * kl_family(log_p, log_q, self.reverse, self.skew)

@@ -48,8 +48,7 @@ from limbeck.tasks.base import (
     evaluating,
     task,
 )
-from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.memory import MemoryTeacher
+from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 from limbeck.teachers.topk import TopKCache
 
 SPLITS = ("train", "dev", "test")

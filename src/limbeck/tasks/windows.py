@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from limbeck import functional
 from limbeck.core.errors import MismatchError
 from limbeck.core.forward import forward
 from limbeck.core.objective import Objective
@@ -26,6 +25,7 @@ from limbeck.data.batches import batches
 from limbeck.data.padding import Collator
 from limbeck.data.settings import WindowSettings
 from limbeck.data.windows import Window, WindowCorpus, WindowRows, Windows
+from limbeck.functional.divergence import hard_cross_entropy
 from limbeck.measure.fidelity import FidelityMeter
 from limbeck.students.load import load
 from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluated, Evaluation, Evaluator, Model, Setup, Task, same_tokens
@@ -221,7 +221,7 @@ class Meters:
 
     def add(self, logits: Tensor, teacher_logits: Tensor, batch: Batch) -> None:
         known, labels = batch.has_label, batch.labels
-        self._nats += float(functional.hard_cross_entropy(logits[known], labels[known]).sum())
+        self._nats += float(hard_cross_entropy(logits[known], labels[known]).sum())
         self._has_label += int(known.sum())
         self.fidelity.add(logits, teacher_logits, labels, known)
 

@@ -1,1 +1,1 @@
-"""Who answers a batch: a live network, or what it said before, from memory or disk."""
+"""Teachers: a live network, or its earlier answers from memory or disk."""

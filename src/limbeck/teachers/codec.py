@@ -89,8 +89,8 @@ class TopCodec:
         bits = np.unpackbits(coded[:, : self.packed], axis=1, count=self.bits)
         ends = np.cumsum([k * self.low, self.id_row, k * RICE_BITS])
         id_low, id_row, step_low, step_row = np.split(bits, ends, axis=1)
-        ids = (_places(id_row, k) << self.low) | _from_planes(id_low, self.low, k)
-        above = np.diff(_places(step_row, k), axis=1, prepend=np.int32(0))
+        ids = (_positions(id_row, k) << self.low) | _from_planes(id_low, self.low, k)
+        above = np.diff(_positions(step_row, k), axis=1, prepend=np.int32(0))
         codes = (above << RICE_BITS) | _from_planes(step_low, RICE_BITS, k)
         down = codes.max(axis=1, keepdims=True, initial=0) - codes
         order = np.argsort(down.astype(np.int16), axis=1, kind="stable")
@@ -170,7 +170,7 @@ class SampledCodec:
         return used.sum(axis=1).astype(np.uint8), _as_bytes(entries, self.width)
 
     def decode(self, many: Bytes, coded: Bytes) -> tuple[Ints, Floats]:
-        """[tokens, most] ids and weights; unused places are 0."""
+        """[tokens, most] ids and weights; unused slots are 0."""
         used = np.arange(many.max(initial=0)) < many[:, None]
         entries = (coded.astype(np.int64) << (8 * np.arange(self.width))).sum(axis=1)
         ids, weights = np.zeros(used.shape, np.int64), np.zeros(used.shape, np.float32)
@@ -180,7 +180,7 @@ class SampledCodec:
 
 
 def _check_ids(ids: Ints, used: NDArray[np.bool_], vocabulary: int) -> None:
-    apart = np.sort(np.where(used, ids, -1 - np.arange(ids.shape[1])), axis=1)  # unused places differ from all
+    apart = np.sort(np.where(used, ids, -1 - np.arange(ids.shape[1])), axis=1)  # unused slots differ from all
     inside = (ids[used] >= 0) & (ids[used] < vocabulary)
     if not inside.all() or (np.diff(apart, axis=1) == 0).any():
         raise MismatchError(
@@ -217,7 +217,7 @@ def _ones_at(rising: Ints, length: int) -> Bytes:
     return row
 
 
-def _places(row: Bytes, k: int) -> NDArray[np.int32]:
+def _positions(row: Bytes, k: int) -> NDArray[np.int32]:
     ones = np.flatnonzero(row).reshape(len(row), k)
     return (ones - (np.arange(len(row)) * row.shape[1])[:, None] - np.arange(k)).astype(np.int32)
 

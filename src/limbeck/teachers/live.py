@@ -1,4 +1,4 @@
-"""A frozen network, asked at every step."""
+"""Teachers that run a frozen network: at every step, or once for each batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from limbeck.core.trace import OF_LAYERS, ONLY_LOGITS, Batch, Projection, Reques
 
 
 class LiveTeacher(Teacher):
-    """In eval mode and without gradients from the start."""
+    """Runs the network at every step, in eval mode and without gradients."""
 
     def __init__(self, model: nn.Module, request: Request = ONLY_LOGITS, vocabulary: int = 0) -> None:
         self.model = model.eval().requires_grad_(False)
@@ -26,8 +26,31 @@ class LiveTeacher(Teacher):
         return _freed(trace, batch.uids.device)
 
 
+class MemoryTeacher(Teacher):
+    """Keeps the answers of another teacher in memory: its answers to the test split serve every student.
+
+    Logits that are no projection are too large for that; the teacher then runs again."""
+
+    def __init__(self, teacher: Teacher) -> None:
+        self.teacher = teacher
+        self.has = teacher.has
+        self.forgets = False  # some answers, so that the teacher must stay
+        self._traces: dict[tuple[int, ...], Trace] = {}
+
+    def answer(self, batch: Batch) -> Trace:
+        key = tuple(batch.uids.tolist())
+        if key in self._traces:
+            return self._traces[key]
+        trace = self.teacher.answer(batch)
+        if trace.tokens.weight.numel():
+            self._traces[key] = trace
+        else:
+            self.forgets = True
+        return trace
+
+
 def _freed(trace: Trace, device: torch.device) -> Trace:
-    """Clones made outside inference mode may enter the student's graph; parameters were never inside it."""
+    """Clones from outside inference mode may enter the student's graph; parameters were never in that mode."""
 
     def free(tensor: Tensor) -> Tensor:
         return tensor.clone().to(device) if tensor.is_inference() else tensor.to(device)

@@ -1,10 +1,10 @@
-"""Teachers of several directions, each of which steps back where its student has outgrown it.
+"""Teachers of several directions, each of which steps back when the student has outgrown it.
 
     answer = w · p + (1 − w) · 1[label]        p the teacher's, w its direction's share
 
-At w = 1 this is the teacher, at w = 0 it is sure of the given word: the term that compares with it is then the plain
-−log q(word). In between the cross-entropy is w times the one and 1 − w times the other, so that a term of weight λ
-gives the teacher a weight of λ·w.
+At w = 1 this is the teacher; at w = 0 all mass is on the label, and a term that compares with it is the plain
+−log q(label). In between, the cross-entropy is w times the one and 1 − w times the other, so a term of weight λ gives
+the teacher a weight of λ·w.
 
     fixed        w = 1
     threshold    w = 0 while s ≥ t + margin, else 1       s, t: dev BLEU of student and teacher
@@ -40,19 +40,19 @@ def share(settings: SwitchSettings, student: float, teacher: float) -> float:
 
 @dataclass(frozen=True)
 class DirectionIndex:
-    """Which direction an example is of. One that stands in several is of the first."""
+    """The direction of each example; an example in several directions belongs to the first."""
 
     names: tuple[str, ...]  # of the directions
     uids: np.ndarray  # [examples] int64, ascending
-    places: np.ndarray  # [examples] among the names
+    indices: np.ndarray  # [examples] into the names
 
     @classmethod
-    def of(cls, names: Sequence[str], uids: np.ndarray, places: np.ndarray) -> DirectionIndex:
-        found, first = np.unique(uids, return_index=True)
-        return cls(tuple(names), found, places[first])
+    def of(cls, names: Sequence[str], uids: np.ndarray, indices: np.ndarray) -> DirectionIndex:
+        distinct, first = np.unique(uids, return_index=True)
+        return cls(tuple(names), distinct, indices[first])
 
     def find(self, uids: np.ndarray) -> np.ndarray:
-        return self.places[np.searchsorted(self.uids, uids)]
+        return self.indices[np.searchsorted(self.uids, uids)]
 
 
 class Switch(Teacher):
@@ -81,12 +81,12 @@ class Switch(Teacher):
     def answer(self, batch: Batch) -> Trace:
         import torch
 
-        from limbeck.functional.interpolate import mix_with_labels
+        from limbeck.functional.truncated import mix_with_labels
 
         trace = self.cached.answer(batch)
         if all(value == 1 for value in self.shares.values()):
             return trace
-        by_place = torch.tensor([self.shares[name] for name in self.directions.names], device=batch.uids.device)
-        places = torch.from_numpy(self.directions.find(batch.uids.cpu().numpy())).to(batch.uids.device)
-        of_token = by_place[places].repeat_interleave(batch.in_loss.sum(1))
+        shares = torch.tensor([self.shares[name] for name in self.directions.names], device=batch.uids.device)
+        indices = torch.from_numpy(self.directions.find(batch.uids.cpu().numpy())).to(batch.uids.device)
+        of_token = shares[indices].repeat_interleave(batch.in_loss.sum(1))
         return replace(trace, top=mix_with_labels(trace.top, batch.labels[batch.in_loss], of_token))

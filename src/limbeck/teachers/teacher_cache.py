@@ -1,28 +1,11 @@
-"""A teacher's logits as a column of a `datasets.Dataset`, asked once and kept on disk.
-
-Example:
-
-    import torch
-    from datasets import Dataset
-    from transformers import BertConfig, BertForSequenceClassification
-
-    import limbeck
-
-    config = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, num_labels=3)
-    teacher = BertForSequenceClassification(config)
-    rows = Dataset.from_dict({"input_ids": [[2, 7, 3], [2, 9, 8, 3]], "labels": [0, 2]})
-
-    cache = limbeck.TeacherCache("cache", teacher)
-    cache.fill(rows, batch_size=32)
-    rows = cache.attach(rows)  # with a column teacher_logits
-    assert len(rows[0]["teacher_logits"]) == 3
-"""
+"""A teacher's logits as a column of a `datasets.Dataset`, computed once and stored on disk."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +13,7 @@ import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
 from limbeck.core.errors import DataError, MismatchError
@@ -44,17 +28,17 @@ Row = Mapping[str, Sequence[int]]  # input_ids and whatever else a model reads o
 
 
 class TeacherCache(Teacher):
-    """The logits of a classifier, kept in a folder.
+    """The logits of a classifier, stored in a folder.
 
-    A row is found by the content of its inputs (tokens and segments, not padding, not labels), so shuffling, filtering
-    and repeating a dataset never mis-pair an answer, and the same text is asked once. The folder belongs to one
-    teacher: another is refused. A `fill` that was cut short goes on where it was.
+    The key of a row is the content of its inputs (tokens and segments, not padding, not labels), so shuffling,
+    filtering and repeating a dataset never mis-pair an answer, and the teacher reads the same text once. The folder
+    belongs to one teacher: another is refused. An interrupted `fill` resumes where it stopped.
 
-    Where the column is in the way, hand the cache itself to `trainer_loss` or `DistillationTrainer` as the teacher: it
-    finds the rows of a batch by their inputs.
+    Instead of attaching a column, you can pass the cache itself to `trainer_loss` or `DistillationTrainer` as the
+    teacher: it finds the rows of a batch by their inputs.
 
     Args:
-        folder: where the answers are kept.
+        folder: where the logits are stored.
         teacher: a `transformers` model for sequence classification. It is put into eval mode, without gradients.
 
     The dataset holds tokens: `input_ids`, and `token_type_ids` where the teacher reads them. Tokens of running text are
@@ -72,7 +56,8 @@ class TeacherCache(Teacher):
         rows = Dataset.from_dict({"input_ids": [[2, 7, 3], [2, 9, 8, 3]], "labels": [0, 2]})
         cache = limbeck.TeacherCache("cache", BertForSequenceClassification(config))
         cache.fill(rows)
-        rows = cache.attach(rows)
+        rows = cache.attach(rows)  # with a column teacher_logits
+        assert len(rows[0]["teacher_logits"]) == 3
     """
 
     has = Want.LOGITS
@@ -85,14 +70,15 @@ class TeacherCache(Teacher):
         self._cache = LogitsCache(folder, {"teacher": fingerprint(teacher)}, ONLY_LOGITS)
 
     def fill(self, dataset: Dataset, batch_size: int = 32) -> None:
-        """Asks the teacher about every row that is not kept yet, the longest first."""
-        rows = {uid: row for row in self._rows(dataset) for uid in [_uid(row)]}
+        """Runs the teacher on every row that is not stored yet, the longest first."""
+        rows = {_uid(row): row for row in self._rows(dataset)}
         uids = np.array(list(rows), dtype=np.int64)
-        missing = uids[np.asarray(self._cache.lacks(torch.from_numpy(uids)))].tolist() if len(uids) else []
+        missing = uids[self._cache.lacks(uids)].tolist()
         missing.sort(key=lambda uid: -len(rows[uid]["input_ids"]))
         if missing:
-            self._check(self._batch(missing[-1:], [rows[missing[-1]]]))
-        self._cache.fill(self._live, self._batches(missing, rows, batch_size))
+            self._check(self._batch({missing[-1]: rows[missing[-1]]}))
+        parts = (missing[start : start + batch_size] for start in range(0, len(missing), batch_size))
+        self._cache.fill(self._live, (self._batch({uid: rows[uid] for uid in part}) for part in parts))
 
     def attach(self, dataset: Dataset) -> Dataset:
         """The same dataset with a column `teacher_logits`; rows that were not filled are refused."""
@@ -101,7 +87,7 @@ class TeacherCache(Teacher):
         return plain.add_column(COLUMN, logits)
 
     def answer(self, batch: Batch) -> Trace:
-        """The kept logits of a batch, whose rows are found by their inputs."""
+        """The stored logits of a batch, whose rows are found by their inputs."""
         inputs = {name: tensor.tolist() for name, tensor in batch.inputs.items() if tensor.dim() == 2}
         rows = [
             _without_padding(dict(zip(inputs, values, strict=True))) for values in zip(*inputs.values(), strict=True)
@@ -118,28 +104,24 @@ class TeacherCache(Teacher):
         return map(_without_padding, dataset.select_columns(columns).with_format(None))
 
     def _look_up(self, uids: list[int]) -> Tensor:
-        numbers = torch.tensor(uids, dtype=torch.int64)
-        if lacking := int(np.asarray(self._cache.lacks(numbers)).sum()):
+        if lacking := int(self._cache.lacks(uids).sum()):
             raise MismatchError(
                 f"the cache in {self._cache.folder} has no answer for {lacking} of {len(uids)} rows",
                 "fill it with the same tokens: cache.fill(dataset)",
             )
-        return self._cache.teacher().answer(_of(self._task, numbers)).logits
+        return self._cache.teacher().answer(_unlabelled(self._task, uids, {})).logits
 
-    def _batches(self, uids: list[int], rows: Mapping[int, Row], size: int) -> Iterator[Batch]:
-        for start in range(0, len(uids), size):
-            some = uids[start : start + size]
-            yield self._batch(some, [rows[uid] for uid in some])
+    def _batch(self, rows: Mapping[int, Row]) -> Batch:
+        def padded(columns: Iterable[Sequence[int]], padding: int = 0) -> Tensor:
+            return pad_sequence([torch.tensor(column, dtype=torch.int64) for column in columns], True, padding)
 
-    def _batch(self, uids: list[int], rows: Sequence[Row]) -> Batch:
-        longest = max(len(row["input_ids"]) for row in rows)
-        filler = {"input_ids": self._padding}
+        names = next(iter(rows.values()))
         inputs = {
-            name: torch.tensor([[*row[name], *[filler.get(name, 0)] * (longest - len(row[name]))] for row in rows])
-            for name in rows[0]
+            name: padded((row[name] for row in rows.values()), self._padding if name == "input_ids" else 0)
+            for name in names
         }
-        present = [[1] * len(row["input_ids"]) + [0] * (longest - len(row["input_ids"])) for row in rows]
-        return _of(self._task, torch.tensor(uids), {**inputs, "attention_mask": torch.tensor(present)})
+        present = padded([1] * len(row["input_ids"]) for row in rows.values())
+        return _unlabelled(self._task, list(rows), {**inputs, "attention_mask": present})
 
     def _check(self, batch: Batch) -> None:
         shape = list(self._live.answer(batch).logits.shape)
@@ -150,23 +132,23 @@ class TeacherCache(Teacher):
             )
 
 
-def _of(task: TaskInfo, uids: Tensor, inputs: Mapping[str, Tensor] | None = None) -> Batch:
-    return Batch(task, uids, torch.zeros_like(uids), torch.zeros_like(uids, dtype=torch.bool), inputs or {})
+def _unlabelled(task: TaskInfo, uids: list[int], inputs: Mapping[str, Tensor]) -> Batch:
+    numbers = torch.tensor(uids, dtype=torch.int64)
+    return Batch(task, numbers, torch.zeros_like(numbers), torch.zeros_like(numbers, dtype=torch.bool), inputs)
 
 
 def _without_padding(row: Mapping[str, Any]) -> Row:
-    """What is read of a row, where there is a token."""
+    """The inputs of a row without its padding."""
     mask = row.get("attention_mask") or [1] * len(row["input_ids"])
-    present = [place for place, there in enumerate(mask) if there]
     return {
-        name: [values[place] for place in present]
+        name: list(compress(values, mask))
         for name, values in row.items()
         if name != "attention_mask" and isinstance(values, Sequence) and len(values) == len(mask)
     }
 
 
 def _uid(row: Row) -> int:
-    """63 bits of the inputs. What is 0 everywhere, as the segments of a single text are, counts as absent."""
+    """63 bits of the inputs. An input of zeros, such as the segments of a single text, counts as absent."""
     digest = blake2b(digest_size=8)
     for name in sorted(row):
         values = np.asarray(row[name], dtype=np.int64)

@@ -1,17 +1,16 @@
-"""What a teacher wrote, kept on disk: asked once, read by every student, never shifted against its source.
+"""A cache of a teacher's translations on disk: made once, read by every student, never paired with another source.
 
-The manifest says by whom and how the translations were made. A shard holds lines of JSON:
+The manifest names the teacher and how it translates. A shard holds lines of JSON:
 
     {"uid": 123, "source": "16 hex digits of its checksum", "written": [["text", log_p or null], …]}
 
-A text that was cut off before its end has `true` as a third entry.
+A text that is cut off before its end has `true` as a third entry.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -29,18 +28,21 @@ _BYTES_PER_SOURCE, _BYTES_PER_TEXT = 73, 24  # of a line: uid and checksum; quot
 
 
 class TextCache(ShardFolder[dict[int, bytes]]):
-    """`fill` asks for what is missing and keeps it, `get` serves it. A shard maps uids to lines."""
+    """`fill` translates and stores what is missing, `get` serves it. A shard maps uids to lines."""
 
     suffix = ".jsonl"
 
     def __init__(self, folder: Path | str, manifest: Mapping[str, Any]) -> None:
         super().__init__(folder, {"store": "texts", **manifest})
+        self.refresh()
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def refresh(self) -> None:
-        super().refresh()
+        """Reads the folder again: other processes write too."""
+        for path, content in self._unread():
+            self.shards[path] = {json.loads(line)["uid"]: line for line in content[:].splitlines()}
         shards = reversed(self.shards.values())  # of two lines the older is served
         self._lines = {uid: line for shard in shards for uid, line in shard.items()}
 
@@ -74,7 +76,7 @@ class TextCache(ShardFolder[dict[int, bytes]]):
         on_share: Callable[[float], None] = lambda share: None,
         portion: int = 512,
     ) -> None:
-        """Asks for what is missing, longest first, and keeps every portion as soon as it is there."""
+        """Translates what is missing, longest first. Every portion is on disk before the next one."""
         texts = self._distinct(sources, uids)
         total = sum(map(_effort, texts.values()))
         missing = sorted((uid for uid in texts if uid not in self._lines), key=lambda uid: -len(texts[uid]))
@@ -89,7 +91,8 @@ class TextCache(ShardFolder[dict[int, bytes]]):
                 if len(answers) != len(some) or not all(answers):
                     raise LimbeckError(f"{engine.name} left sources without a translation", "")
             lines = {uid: _line(uid, texts[uid], written) for uid, written in zip(some, answers, strict=True)}
-            self._lines |= self.shards.get(self._write(b"".join(lines.values())), lines)
+            self.shards[self._write(b"".join(lines.values()))] = lines
+            self._lines |= lines
             left -= sum(_effort(texts[uid]) for uid in some)
             on_share(1 - left / total)
 
@@ -111,12 +114,9 @@ class TextCache(ShardFolder[dict[int, bytes]]):
                 self.get(uid, source)
         return texts
 
-    def _parse(self, content: mmap.mmap) -> dict[int, bytes]:
-        return {json.loads(line)["uid"]: line for line in content[:].splitlines()}
-
 
 class CachedTexts(Engine):
-    """What is kept of these sources, as if it were written now."""
+    """The cached translations of some sources, as an engine."""
 
     def __init__(self, name: str, cache: TextCache, sources: Sequence[str], uids: ArrayLike) -> None:
         self.name = name
@@ -129,7 +129,7 @@ class CachedTexts(Engine):
 
 @contextmanager
 def _crash_explained(where: str, folder: Path) -> Iterator[None]:
-    """Says of an error while translating how far it came, and that nothing is lost."""
+    """Adds to an error how far the translation came, and that nothing is lost."""
     remedy = f"what was translated is kept in {folder}: run the same command with --resume"
     try:
         yield

@@ -1,17 +1,17 @@
-"""A teacher's distributions over a vocabulary, kept on disk: the top k of each token, or ids drawn at random.
+"""A cache of a teacher's distributions over a vocabulary on disk: the top k of each token, or ids drawn at random.
 
-The manifest says what the answers are of: teacher, tokenizer, data, mask, k, vocabulary and temperature. Every `add`
-leaves one small shard, so that a writer that is killed loses no more than the batch in hand. Small shards are merged
-into large ones as they gather and when the cache is closed. Any process may write beside any other, and whoever holds
-the lock merges the shards of all.
+The manifest names teacher, tokenizer, data, mask, k, vocabulary and temperature. Every `add` writes one small shard, so
+a killed writer loses no more than one batch. Small shards are merged into large ones after some adds and when the cache
+is closed. Several processes may write at once; the one that holds the lock merges the shards of all.
 
-codes    of a token one row of bytes; of draws, one for each distinct id
-many     of draws: how many distinct ids each token has
+codes    one row of bytes for each token; of draws, one for each distinct id
+many     of draws: the number of distinct ids of each token
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -19,17 +19,15 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from limbeck.core.errors import KnobError, LimbeckError, MismatchError
 from limbeck.core.files import explained
 from limbeck.core.knob import Settings, knob
 from limbeck.core.trace import Batch, Projection, Sampled, Teacher, Top, Trace, Want
-from limbeck.functional.chunked import chunk_size
+from limbeck.functional.softmax import chunk_size
 from limbeck.functional.truncated import draw, top_of
 from limbeck.teachers.codec import SampledCodec, TopArrays, TopCodec
-from limbeck.teachers.ragged import Array, Ints, Ragged, RaggedFolder, to_bytes
-from limbeck.teachers.shards import VERSION, read_index
+from limbeck.teachers.shards import VERSION, Array, Ints, Ragged, RaggedFolder, read_index
 
 SMALL = 2**16  # tokens; a shard with fewer is merged with others
 ADDS_PER_MERGE, TOKENS_PER_MERGE = 64, 2**17
@@ -61,20 +59,21 @@ class Info(Settings):
 
 
 class TopKCache(RaggedFolder):
-    """The folder. `fill` or `add` keep answers, `teacher` or `get` serve them."""
+    """The folder. `fill` or `add` store answers, `teacher` or `get` serve them."""
 
     def __init__(self, folder: Path | str, manifest: Manifest, *, write: bool = False) -> None:
         self._codec = _codec(manifest)
-        self._kinds = ("codes", "many") if manifest.kind == "sampled" else ("codes",)
-        self._per_token = self._kinds[-1]  # the part whose counts are tokens
         self._adds = self._added_tokens = 0
-        compared = manifest.model_dump(mode="json", exclude={"notes"})
-        super().__init__(folder, {"store": "top k", **compared}, write=write, notes=manifest.notes)
+        compared = {"store": "top k", **manifest.model_dump(mode="json", exclude={"notes"})}
+        parts = dict.fromkeys(("codes", "many") if manifest.kind == "sampled" else ("codes",), "uint8")
+        self._per_token = list(parts)[-1]  # the part whose counts are tokens
+        # Of two answers to one example, that of the smaller shard goes when shards are merged.
+        super().__init__(folder, compared, parts, largest=self._per_token, write=write, notes=manifest.notes)
         self.manifest = manifest.but(notes=self.index.notes)
 
     @classmethod
     def open(cls, folder: Path | str, *, write: bool = False) -> Self:
-        """The cache that is in this folder, whatever it is of."""
+        """The cache in this folder, with the manifest it has."""
         index = read_index(Path(folder), f"delete {folder}, or give another folder")
         if index.manifest.get("store") != "top k":
             raise MismatchError(f"{folder} holds {index.manifest.get('store')}, not a top k", "give another folder")
@@ -89,16 +88,11 @@ class TopKCache(RaggedFolder):
             self.close()
 
     def __len__(self) -> int:
-        return len(self._where("codes").uids)
-
-    @property
-    def uids(self) -> Ints:
-        """Of the examples that are there, sorted."""
-        return self._where("codes").uids
+        return len(self.uids)
 
     @property
     def tokens(self) -> int:
-        return int(self._where(self._per_token).rows.sum())
+        return int(self._rows_of(self._per_token).rows.sum())
 
     def info(self) -> Info:
         return Info(
@@ -113,39 +107,36 @@ class TopKCache(RaggedFolder):
             damaged=[path.name for path in self.damaged],
         )
 
-    def refresh(self) -> None:
-        """Largest first: of two answers to one example, the smaller shard's goes when shards are merged."""
-        super().refresh()
-        self.shards = dict(sorted(self.shards.items(), key=lambda item: -self._tokens(item[1])))
-
-    def lacks(self, uids: ArrayLike) -> NDArray[np.bool_]:
-        return ~self._where("codes").find(np.asarray(uids, np.int64))[1]
-
     def teacher(self) -> TopKTeacher:
         return TopKTeacher(self)
 
     def get(self, uids: ArrayLike) -> tuple[Top | Sampled, Ints]:
         """Answers to these examples in their order, token after token, and how many tokens each has."""
-        places, there = self._where("codes").find(np.asarray(uids, np.int64))
-        if not there.all():
+        positions, exists = self._rows_of("codes").find(np.asarray(uids, np.int64))
+        if not exists.all():
             raise MismatchError(
-                f"the cache in {self.folder} has no answer for {(~there).sum()} of {len(there)} examples",
+                f"the cache in {self.folder} has no answer for {(~exists).sum()} of {len(exists)} examples",
                 "fill it with the same data, mask and folder, or give another folder",
             )
-        found = self._rows(places)
-        counts = found.counts[self._per_token].astype(np.int64)
-        return _decode(self._codec, found.parts, self.manifest.temperature), counts
+        coded = self._rows(positions)
+        counts = coded.counts[self._per_token].astype(np.int64)
+        return _decode(self._codec, coded.parts, self.manifest.temperature), counts
 
     def fill(
         self, teacher: Teacher, batches: Iterable[Batch], on_rows: Callable[[int], None] = lambda rows: None
     ) -> None:
-        """Asks about every batch; an answer is on disk before the next question."""
+        """Runs `teacher` on every batch; its answer is on disk before the next batch."""
+        for rows in self.fill_by_batch(teacher, batches):
+            on_rows(rows)
+
+    def fill_by_batch(self, teacher: Teacher, batches: Iterable[Batch]) -> Iterator[int]:
+        """The same, batch by batch: yields the number of rows done, so that the caller can report progress."""
         done = 0
         for batch in batches:
             counts = batch.in_loss.sum(1).cpu().numpy()
             self.add(batch.uids.cpu().numpy(), counts, compress(teacher.answer(batch).tokens, self.manifest, batch))
             done += len(counts)
-            on_rows(done)
+            yield done
 
     def add(self, uids: ArrayLike, counts: ArrayLike, answers: Top | Sampled) -> None:
         """Answers to examples of `counts` tokens each, token after token. They are on disk when this returns."""
@@ -158,7 +149,7 @@ class TopKCache(RaggedFolder):
                 "give one count per example and one answer per token",
             )
         if len(uids):
-            self._write(to_bytes(_encode(self._codec, uids, counts, answers, self.manifest.temperature)))
+            self._add(_encode(self._codec, uids, counts, answers, self.manifest.temperature))
             self._adds, self._added_tokens = self._adds + 1, self._added_tokens + len(answers)
         if self._adds >= ADDS_PER_MERGE or self._added_tokens >= TOKENS_PER_MERGE:
             self.merge()
@@ -171,7 +162,7 @@ class TopKCache(RaggedFolder):
             if isinstance(sample, Sampled):
                 distinct = float((sample.weights > 0).sum()) / max(len(sample), 1)
             per_token = distinct * self._codec.width + 1
-        return round(tokens * per_token + (8 + 4 * len(self._kinds)) * examples)
+        return round(tokens * per_token + (8 + 4 * len(self.parts)) * examples)
 
     def close(self) -> None:
         """Leaves large shards behind. A cache that was not closed holds the same answers in more files."""
@@ -184,9 +175,9 @@ class TopKCache(RaggedFolder):
             self.refresh()
             small = {n: path for n, (path, shard) in enumerate(self.shards.items()) if self._tokens(shard) < SMALL}
             if len(small) > 1:
-                places = np.flatnonzero(np.isin(self._where("codes").shard, list(small)))
-                if len(places):
-                    self._write(to_bytes(self._rows(places)))
+                positions = np.flatnonzero(np.isin(self._rows_of("codes").shard, list(small)))
+                if len(positions):
+                    self._add(self._rows(positions))
                 for path in small.values():
                     self._delete(path)
                 self.refresh()
@@ -195,16 +186,16 @@ class TopKCache(RaggedFolder):
     def _tokens(self, shard: Ragged) -> int:
         return int(shard.counts[self._per_token].sum())
 
-    def _rows(self, places: Ints) -> Ragged:
-        """The coded answers at these places of the table, in their order."""
-        where = {kind: self._where(kind).at(places) for kind in self._kinds}
+    def _rows(self, positions: Ints) -> Ragged:
+        """The coded answers at these positions of the table, in their order."""
+        where = {part: self._rows_of(part).at(positions) for part in self.parts}
         nothing = {"codes": np.empty((0, self._codec.width), np.uint8), "many": np.empty((0, 1), np.uint8)}
-        parts = {kind: self._gather(kind, where[kind]) if self.shards else nothing[kind] for kind in self._kinds}
-        return Ragged(where["codes"].uids, {kind: where[kind].rows for kind in self._kinds}, parts)
+        parts = {part: self._gather(part, where[part]) if self.shards else nothing[part] for part in self.parts}
+        return Ragged(where["codes"].uids, {part: where[part].rows for part in self.parts}, parts)
 
 
 class TopKTeacher(Teacher):
-    """Answers from a cache; the network is not needed."""
+    """Answers from a cache, without the network."""
 
     def __init__(self, cache: TopKCache) -> None:
         self.cache = cache
@@ -221,42 +212,36 @@ class TopKTeacher(Teacher):
             )
         moved = {name: value.to(batch.uids.device) for name, value in vars(answers).items() if name != "temperature"}
         if isinstance(answers, Top):
-            return Trace(top=Top(**moved, temperature=answers.temperature))
-        return Trace(sampled=Sampled(**moved, temperature=answers.temperature))
+            return Trace(top=replace(answers, **moved))
+        return Trace(sampled=replace(answers, **moved))
 
 
 @torch.no_grad()
 def compress(answers: Projection, manifest: Manifest, batch: Batch) -> Top | Sampled:
-    """What a cache keeps of the answers to a batch, worked out a few tokens at a time."""
+    """What a cache stores of the answers to a batch, computed a few tokens at a time."""
     size = chunk_size(answers.vocabulary)
     if manifest.kind == "top":
-        tops = [
-            top_of(answers.logits(part), manifest.k, manifest.temperature) for part in _parts(0, len(answers), size)
-        ]
-        return _joined(tops, manifest)
-    found = []
+        chunks = _chunks(0, len(answers), size)
+        tops = [top_of(answers.logits(chunk), manifest.k, manifest.temperature) for chunk in chunks]
+        columns = zip(*((top.ids, top.log_p, top.log_sum, top.softened) for top in tops), strict=True)
+        ids, log_p, log_sum, softened = (torch.cat(column).cpu() for column in columns)
+        return Top(ids, log_p, log_sum, softened, manifest.temperature)
+    drawn: list[Sampled] = []
     first = 0
     for uid, count in zip(batch.uids.tolist(), batch.in_loss.sum(1).tolist(), strict=True):
-        # Seeded by the question: asked again after a crash, in whatever company, it is answered alike.
+        # Seeded by the example: after a crash, and in any batch, it gets the same draws.
         generator = torch.Generator(answers.features.device).manual_seed(uid)
-        parts = _parts(first, first + count, size)
-        found += [draw(answers.logits(part), manifest.k, manifest.temperature, generator) for part in parts]
+        chunks = _chunks(first, first + count, size)
+        drawn += [draw(answers.logits(chunk), manifest.k, manifest.temperature, generator) for chunk in chunks]
         first += count
-    most = max((one.ids.shape[1] for one in found), default=0)
-    wide = [torch.nn.functional.pad(x, (0, most - x.shape[1])) for one in found for x in (one.ids, one.weights)]
+    most = max((one.ids.shape[1] for one in drawn), default=0)
+    wide = [torch.nn.functional.pad(x, (0, most - x.shape[1])) for one in drawn for x in (one.ids, one.weights)]
     return Sampled(torch.cat(wide[::2]).cpu(), torch.cat(wide[1::2]).cpu(), manifest.temperature)
 
 
-def _parts(first: int, last: int, size: int) -> list[slice]:
-    """Of `size` tokens; of no tokens there is one empty part."""
+def _chunks(first: int, last: int, size: int) -> list[slice]:
+    """Slices of `size` tokens; of no tokens, one empty slice."""
     return [slice(start, min(start + size, last)) for start in range(first, max(last, first + 1), size)]
-
-
-def _joined(tops: list[Top], manifest: Manifest) -> Top:
-    def column(name: str) -> Tensor:
-        return torch.cat([getattr(top, name) for top in tops]).cpu()
-
-    return Top(column("ids"), column("log_p"), column("log_sum"), column("softened"), manifest.temperature)
 
 
 def _codec(manifest: Manifest) -> TopCodec | SampledCodec:

@@ -1,1 +1,1 @@
-"""An optimiser and its steps."""
+"""Trainers whose loss is an Objective."""

@@ -1,6 +1,6 @@
 """Bridges: linear maps from the student's width to the teacher's.
 
-They are trained and kept in checkpoints as a part of the student, and taken off before it is saved.
+They train and go into checkpoints as a part of the student, and are removed before it is saved.
 """
 
 from __future__ import annotations

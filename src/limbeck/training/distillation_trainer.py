@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,15 +10,13 @@ from transformers import EvalPrediction, PreTrainedModel, Trainer, TrainingArgum
 
 from limbeck.core import tap
 from limbeck.core.errors import MismatchError
-from limbeck.core.objective import Objective, bridges, misfits, requests, wants
-from limbeck.core.trace import NOTHING, Batch, NoTeacher, Request, Teacher, Trace, Want
+from limbeck.core.objective import Objective, bridges, requests, wants
+from limbeck.core.trace import NOTHING, Batch, NoTeacher, Request, Teacher, Trace
 from limbeck.students.sizes import shape_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.training.bridges import add_bridges, drop_bridges
-from limbeck.training.objective_trainer import ObjectiveTrainer
-from limbeck.training.stock import TEACHER_LOGITS, stock_batch, task_of_model, trace_of_logits
-
-OF_LOGITS = Want.LOGITS | Want.TOP | Want.SAMPLED  # what logits suffice for
+from limbeck.training.stock import OF_LOGITS, TEACHER_LOGITS, common_task, stock_batch, trace_of_logits
+from limbeck.training.trainer import ObjectiveTrainer
 
 
 class DistillationTrainer(ObjectiveTrainer):
@@ -78,16 +75,13 @@ class DistillationTrainer(ObjectiveTrainer):
             raise MismatchError(
                 "there is no objective", "pass objective=0.5 * limbeck.Labels() + 0.5 * limbeck.SoftTargets()"
             )
-        self.objective, self.task = objective, task_of_model(model)
+        self.objective, self.task = objective, common_task(objective, model, teacher)
         self._network = teacher if isinstance(teacher, PreTrainedModel) else None
-        if self._network is not None and self.task.over_vocabulary:
-            vocabulary = min(self.task.vocab_size, task_of_model(self._network).vocab_size)
-            self.task = replace(self.task, vocab_size=vocabulary)
         self._check(teacher, train_dataset)
         shapes = shape_of(model), shape_of(self._network or model)
-        self._request, asked = requests(objective, *shapes)
+        self._request, of_teacher = requests(objective, *shapes)
         self._widths = bridges(objective, *shapes)
-        self.teacher = self._asked(teacher, asked)
+        self.teacher = self._as_teacher(teacher, of_teacher)
         super().__init__(
             model=model,
             args=args,
@@ -100,8 +94,6 @@ class DistillationTrainer(ObjectiveTrainer):
         )
 
     def _check(self, teacher: Any, rows: Any) -> None:
-        for part in misfits(self.objective, self.task):
-            raise MismatchError(f"{type(part).__name__} does not serve {self.task.kind}", part.remedy)
         needed = wants(self.objective)
         if self._network is None and needed & ~OF_LOGITS:
             raise MismatchError(
@@ -115,7 +107,7 @@ class DistillationTrainer(ObjectiveTrainer):
                 "pass teacher=, or make the column with limbeck.TeacherCache(folder, teacher).attach(dataset)",
             )
 
-    def _asked(self, teacher: Any, request: Request) -> Teacher:
+    def _as_teacher(self, teacher: Any, request: Request) -> Teacher:
         if self._network is None:
             return teacher if isinstance(teacher, Teacher) else NoTeacher()
         if request.heads:

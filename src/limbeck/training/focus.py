@@ -15,34 +15,34 @@ BELOW = 0.1  # of the rate
 
 
 def freeze_above(model: PreTrainedModel, layer: int) -> list[nn.Parameter]:
-    """Stops the layers above `layer`, counted from 1; returns those stopped."""
-    stopped = [p for p, place in _places(model).items() if place > layer and p.requires_grad]
-    for parameter in stopped:
+    """Freezes the layers above `layer`, counted from 1, and returns their parameters."""
+    frozen = [p for p, number in _layer_numbers(model).items() if number > layer and p.requires_grad]
+    for parameter in frozen:
         parameter.requires_grad_(False)
-    return stopped
+    return frozen
 
 
 def slow_below(optimizer: Optimizer, model: PreTrainedModel, layer: int) -> None:
-    """Embeddings count as layer 0; what lies beside the layers (head, bridges) keeps the full rate."""
-    places = _places(model)
+    """Embeddings count as layer 0; parameters outside the layers (head, bridges) have the full rate."""
+    numbers = _layer_numbers(model)
     for group in list(optimizer.param_groups):
-        below = [p for p in group["params"] if places.get(p, layer) < layer]
+        below = [p for p in group["params"] if numbers.get(p, layer) < layer]
         if below:
             slow = {id(p) for p in below}
             group["params"] = [p for p in group["params"] if id(p) not in slow]
             optimizer.add_param_group({**group, "params": below, "lr": BELOW * group["lr"]})
 
 
-def _places(model: PreTrainedModel) -> dict[nn.Parameter, int]:
+def _layer_numbers(model: PreTrainedModel) -> dict[nn.Parameter, int]:
     """The layer of each parameter that has one."""
     patterns = [re.compile(rf"{re.escape(prefix)}(\d+)\.") for prefix in layer_prefixes(model)]
     bridges = {id(p) for bridge in bridges_of(model).values() for p in bridge.parameters()}
     embedded = {id(p) for name, m in model.named_modules() if "embeddings" in name for p in m.parameters()}
-    places: dict[nn.Parameter, int] = {}
+    numbers: dict[nn.Parameter, int] = {}
     for name, parameter in model.named_parameters():
-        found = next(filter(None, (pattern.match(name) for pattern in patterns)), None)
-        if found:
-            places[parameter] = int(found[1]) + 1
+        match = next(filter(None, (pattern.match(name) for pattern in patterns)), None)
+        if match:
+            numbers[parameter] = int(match[1]) + 1
         elif id(parameter) in embedded and id(parameter) not in bridges:
-            places[parameter] = 0
-    return places
+            numbers[parameter] = 0
+    return numbers

@@ -1,24 +1,25 @@
-"""Batches as transformers' collators make them (input_ids, attention_mask, labels), for any of its models."""
+"""Models and batches as transformers has them (input_ids, attention_mask, labels), for an Objective."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
+from transformers import PreTrainedModel
 
 from limbeck.core.errors import DataError, MismatchError
+from limbeck.core.objective import Objective, misfits
 from limbeck.core.task import Kind, TaskInfo
-from limbeck.core.trace import Batch, Projection, Trace
+from limbeck.core.trace import Batch, Projection, Trace, Want
 
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel
-
+OF_LOGITS = Want.LOGITS | Want.TOP | Want.SAMPLED  # what logits suffice for
 UNLABELLED = -100
 TEACHER_LOGITS = "teacher_logits"  # the column of a TeacherCache
-_NOT_READ = ("labels", TEACHER_LOGITS, "num_items_in_batch")  # by a model that is asked for logits
+_NOT_READ = ("labels", TEACHER_LOGITS, "num_items_in_batch")  # by a model
 _HEADS: dict[str, Kind] = {
     "ForTokenClassification": "tag",
     "ForMaskedLM": "mask-fill",
@@ -28,8 +29,18 @@ _HEADS: dict[str, Kind] = {
 _TEXTS: dict[str, Kind] = {"multi_label_classification": "multilabel", "regression": "regress"}
 
 
+def common_task(objective: Objective, student: PreTrainedModel, teacher: Any) -> TaskInfo:
+    """The task of the student, over the vocabulary of both models; an objective that does not serve it is refused."""
+    task = task_of_model(student)
+    for part in misfits(objective, task):
+        raise MismatchError(f"{type(part).__name__} does not serve {task.kind}", part.remedy)
+    if task.over_vocabulary and isinstance(teacher, PreTrainedModel):
+        return replace(task, vocab_size=min(task.vocab_size, task_of_model(teacher).vocab_size))
+    return task
+
+
 def task_of_model(model: PreTrainedModel) -> TaskInfo:
-    """What a model answers, by the head it has."""
+    """The task of a model, by its head."""
     name, config = type(model).__name__, model.config
     kind = next((kind for head, kind in _HEADS.items() if name.endswith(head)), None)
     if name.endswith("ForSequenceClassification"):
@@ -41,12 +52,13 @@ def task_of_model(model: PreTrainedModel) -> TaskInfo:
             "limbeck.distill also serves question answering and translation",
         )
     labels = () if kind == "regress" else tuple(str(config.id2label[number]) for number in range(config.num_labels))
-    over_words = kind in ("mask-fill", "generate")
-    return TaskInfo(kind=kind, labels=() if over_words else labels, vocab_size=config.vocab_size if over_words else 0)
+    if kind in ("mask-fill", "generate"):
+        return TaskInfo(kind=kind, vocab_size=config.vocab_size)
+    return TaskInfo(kind=kind, labels=labels)
 
 
 def stock_batch(inputs: Mapping[str, Any], task: TaskInfo) -> Batch:
-    """What stands in a collated batch. A row whose label is -100 has none."""
+    """A collated batch. A row whose label is -100 has none."""
     read = {name: value for name, value in inputs.items() if name not in _NOT_READ}
     read.setdefault("attention_mask", torch.ones_like(read["input_ids"]))
     uids = torch.arange(len(read["input_ids"]), device=read["input_ids"].device)
@@ -57,7 +69,7 @@ def stock_batch(inputs: Mapping[str, Any], task: TaskInfo) -> Batch:
                 "the batch has no labels, which say about which tokens the models are asked",
                 "use a collator that makes them, such as DataCollatorForLanguageModeling; -100 where not asked",
             )
-        if task.kind == "generate":  # a token is the label of the place before it
+        if task.kind == "generate":  # a token is the label of the position before it
             labels = F.pad(labels[:, 1:], (0, 1), value=UNLABELLED)
         known = labels != UNLABELLED
         if task.kind == "tag":
@@ -69,7 +81,7 @@ def stock_batch(inputs: Mapping[str, Any], task: TaskInfo) -> Batch:
 
 
 def trace_of_logits(logits: Tensor, batch: Batch) -> Trace:
-    """Whole logits, as models return them, reduced to the rows the batch asks about."""
+    """Logits as models return them, reduced to the rows that the batch predicts."""
     if batch.task.over_vocabulary:
         return Trace(tokens=Projection(logits[batch.in_loss][:, : batch.task.vocab_size]))
     return Trace(logits=logits[batch.predicted] if batch.task.kind == "tag" else logits)

@@ -2,24 +2,25 @@
 
 Three things differ from a plain Trainer. The order of examples depends on (seed, epoch) alone, so a run that resumes
 in the middle of an epoch sees what an unbroken one would. The loss of a step with several micro-batches divides by the
-rows of the whole step. A checkpoint counts only once it is complete.
+rows of the whole step, over all processes. A checkpoint counts only once it is complete.
 """
 
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import (
     EarlyStoppingCallback,
     EvalPrediction,
     PreTrainedModel,
     ProgressCallback,
+    Trainer,
     TrainerCallback,
     TrainingArguments,
     set_seed,
@@ -28,25 +29,87 @@ from transformers.integrations import get_reporting_integration_callbacks
 from transformers.trainer_callback import PrinterCallback
 
 from limbeck.core.errors import KnobError
-from limbeck.core.files import write_text
-from limbeck.core.objective import Objective
-from limbeck.core.progress import Silent, Watcher
+from limbeck.core.forward import forward
+from limbeck.core.objective import Objective, Rows
 from limbeck.core.record import CurvePoint
 from limbeck.core.task import TaskInfo
-from limbeck.core.trace import ONLY_LOGITS, Request, Teacher
-from limbeck.data.batches import Buckets
+from limbeck.core.trace import ONLY_LOGITS, Batch, Request, Teacher, Trace
+from limbeck.data.batches import Buckets, to_batch
 from limbeck.data.rows import Dataset
+from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.students.reading import quiet
 from limbeck.students.sizes import shape_of
+from limbeck.training.bridges import bridges_of
+from limbeck.training.callbacks import COMPLETE, MarkComplete, without_prefix
 from limbeck.training.focus import freeze_above, slow_below
-from limbeck.training.objective_trainer import ObjectiveTrainer
 from limbeck.training.schedule import Schedule
 
-COMPLETE = "complete"  # written last into a checkpoint folder
+_ROWS: tuple[Rows, ...] = ("has_label", "in_loss", "present", "examples")
+_SPEED = ("runtime", "samples_per_second", "steps_per_second")  # what a Trainer adds to dev metrics
+
+
+class ObjectiveTrainer(Trainer):
+    """A Trainer whose loss is an Objective. A subclass sets the attributes below before it builds its Trainer."""
+
+    objective: Objective
+    teacher: Teacher
+    task: TaskInfo
+    _request: Request
+    loss_is_scaled_for_ga = True
+
+    def __init__(self, **arguments: Any) -> None:
+        self._terms: dict[str, Tensor] = {}  # sums over the steps since the last log
+        self._steps = 0
+        super().__init__(**arguments)
+
+    def batch_of(self, inputs: dict[str, Tensor]) -> Batch:
+        return to_batch(inputs, self.task)
+
+    def teacher_trace(self, inputs: dict[str, Tensor], batch: Batch) -> Trace:
+        return self.teacher.answer(batch)
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | None = None,
+    ) -> Any:
+        batch = self.batch_of(inputs)
+        trace = forward(model, batch, self._request, self.task.vocab_size)
+        trace = replace(trace, bridges=bridges_of(getattr(model, "module", model)))
+        rows: dict[Rows, Tensor] | None = None
+        if num_items_in_batch is not None:
+            rows = dict(zip(_ROWS, num_items_in_batch, strict=True))
+        total, terms = weighted_sum(self.objective, trace, self.teacher_trace(inputs, batch), batch, rows)
+        if model.training:
+            self._steps += self.accelerator.sync_gradients  # true for the last micro-batch of a step
+            for name, value in terms.items():
+                self._terms[name] = self._terms.get(name, torch.zeros_like(value)) + value.detach()
+            # Gradients are averaged over processes, while `rows` already counts all of theirs.
+            total = total * self.accelerator.num_processes
+        return (total, {"logits": trace.logits}) if return_outputs else total
+
+    def _get_num_items_in_batch(self, batch_samples: list[dict[str, Tensor]], device: torch.device) -> Tensor:
+        """The number of rows of each sort in the whole optimiser step, over all processes, in the order of _ROWS."""
+        counts = []
+        for inputs in batch_samples:
+            batch = self.batch_of(inputs)
+            present = batch.inputs.get("attention_mask", batch.uids[:0])
+            counts.append([int(x.sum()) for x in (batch.has_label, batch.in_loss, present)] + [len(batch.uids)])
+        rows = torch.tensor(counts, device=device).sum(0)
+        return self.accelerator.gather(rows).view(-1, len(_ROWS)).sum(0)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Adds the mean of each unweighted term since the last log to the training loss."""
+        if "loss" in logs and self._terms:
+            logs |= {f"term_{name}": (value / max(self._steps, 1)).item() for name, value in self._terms.items()}
+            self._terms, self._steps = {}, 0
+        super().log(logs, start_time)
 
 
 class Distiller(ObjectiveTrainer):
-    """A Trainer that asks a teacher. Callbacks, loggers and launchers of transformers work unchanged."""
+    """The Trainer of Limbeck's own data. Callbacks, loggers and launchers of transformers work unchanged."""
 
     def __init__(
         self,
@@ -68,15 +131,16 @@ class Distiller(ObjectiveTrainer):
         best: bool = True,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
-        """Dev metrics come from `compute_metrics`, given all logits, or from `dev_metrics`, given the model.
+        """Dev metrics come from `compute_metrics`, which takes all logits, or `dev_metrics`, which takes the model.
 
-        `request` is what the objective looks at in the student; `focus` the one layer that learns, 0 for all. Without
-        `best` nothing is measured on the way and the last weights stay: for stages that do not train the answers."""
+        `request` is what the objective compares of the student; `focus` the one layer that learns, 0 for all. Without
+        `best` nothing is measured on dev and the last weights stay: for stages that do not train the answers."""
         schedule = schedule.at_width(shape_of(model).hidden, task)
         self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
         self._dev_metrics, self._request, self._focus = dev_metrics, request, focus
         self._clock = MarkComplete()
         check_loggers(schedule)
+        stopping = [EarlyStoppingCallback(schedule.patience)] if best and schedule.patience else []
         super().__init__(
             model=model,
             args=_arguments(schedule, task, folder, seed, len(train), best),
@@ -84,13 +148,13 @@ class Distiller(ObjectiveTrainer):
             eval_dataset=dev,
             data_collator=collate,
             compute_metrics=compute_metrics,
-            callbacks=[*(_stopping(schedule) if best else []), self._clock, *callbacks],
+            callbacks=[*stopping, self._clock, *callbacks],
         )
         for noisy in (ProgressCallback, PrinterCallback):
             self.remove_callback(noisy)
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Trains from the seed, whatever was drawn between building and training."""
+        """Trains from the seed, whatever random numbers are drawn between building and training."""
         set_seed(self.args.seed)
         stopped = freeze_above(self.model, self._focus) if self._focus else []
         try:
@@ -127,13 +191,13 @@ class Distiller(ObjectiveTrainer):
         return sorted(range(len(lengths)), key=lambda row: -lengths[row])
 
     def last_complete_checkpoint(self) -> str | None:
-        """The newest checkpoint that was written to its end; half-written ones are removed."""
-        found = sorted(Path(self.args.output_dir).glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
-        whole = [path for path in found if (path / COMPLETE).exists()]
-        for path in found:
-            if path not in whole:
+        """The newest complete checkpoint; incomplete ones are removed."""
+        folders = sorted(Path(self.args.output_dir).glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+        complete = [path for path in folders if (path / COMPLETE).exists()]
+        for path in folders:
+            if path not in complete:
                 shutil.rmtree(path)
-        return str(whole[-1]) if whole else None
+        return str(complete[-1]) if complete else None
 
     @property
     def seconds(self) -> float:
@@ -141,67 +205,19 @@ class Distiller(ObjectiveTrainer):
         return self._clock.seconds
 
     def curve(self) -> list[CurvePoint]:
-        """The training log as points: loss and terms as they were logged, dev metrics where they were measured."""
+        """The training log as points: loss and terms as logged, dev metrics where measured."""
         points: dict[int, dict[str, Any]] = {}
         for entry in self.state.log_history:
             point = points.setdefault(entry["step"], {"step": entry["step"], "epoch": entry.get("epoch", 0.0)})
             if "loss" in entry:
-                point["loss"] = entry["loss"]
-                point["terms"] = {name[5:]: value for name, value in entry.items() if name.startswith("term_")}
-            if any(name.startswith("eval_") for name in entry):
-                skip = ("eval_runtime", "eval_samples_per_second", "eval_steps_per_second")
-                point["dev"] = {
-                    name[5:]: value for name, value in entry.items() if name.startswith("eval_") and name not in skip
-                }
+                point |= {"loss": entry["loss"], "terms": without_prefix("term_", entry)}
+            if dev := without_prefix("eval_", entry):
+                point["dev"] = {name: value for name, value in dev.items() if name not in _SPEED}
         return [CurvePoint(**point) for _, point in sorted(points.items())]
 
 
-class MarkComplete(TrainerCallback):
-    """Marks a checkpoint once Trainer has written all of it, with the seconds of training behind it."""
-
-    def __init__(self) -> None:
-        self._before, self._start = 0.0, time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        return self._before + time.perf_counter() - self._start
-
-    def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
-        marker = Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE
-        self._before, self._start = float(marker.read_text()) if marker.exists() else 0.0, time.perf_counter()
-
-    def on_save(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
-        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        if state.is_world_process_zero and folder.is_dir():
-            write_text(folder / COMPLETE, str(self.seconds))
-
-
-class Watch(TrainerCallback):
-    """Tells a Watcher how far a stage has come; `part` is where this training begins in it and its share of it."""
-
-    def __init__(
-        self,
-        watcher: Watcher = Silent(),  # noqa: B008
-        stage: str = "train",
-        metric: str = "",
-        part: tuple[float, float] = (0.0, 1.0),
-    ) -> None:
-        self.watcher, self.stage, self.metric, self.part = watcher, stage, metric, part
-        self._dev = ""
-
-    def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
-        start, share = self.part
-        self.watcher.at(self.stage, start + share * state.global_step / max(state.max_steps, 1), self._dev)
-
-    def on_evaluate(
-        self, args: TrainingArguments, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any
-    ) -> None:
-        value = (metrics or {}).get(f"eval_{self.metric}")
-        self._dev = f"dev {self.metric} {value:.3f}" if value is not None else ""
-
-
 def check_loggers(schedule: Schedule) -> None:
-    """Refuses a logger that is unknown or not installed; early enough that nothing has been asked or written."""
+    """Refuses a logger that is unknown or not installed, before anything is written."""
     try:
         for logger in get_reporting_integration_callbacks(_loggers(schedule)):
             logger()
@@ -215,10 +231,6 @@ def check_loggers(schedule: Schedule) -> None:
 def _loggers(schedule: Schedule) -> list[str]:
     names = [name.strip() for name in schedule.report_to.split(",")]
     return [name for name in names if name not in ("", "none")]
-
-
-def _stopping(schedule: Schedule) -> list[TrainerCallback]:
-    return [EarlyStoppingCallback(schedule.patience)] if schedule.patience else []
 
 
 def _arguments(schedule: Schedule, task: TaskInfo, folder: Path, seed: int, rows: int, best: bool) -> TrainingArguments:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -10,13 +9,12 @@ from torch.nn.modules.module import register_module_forward_hook
 from transformers import PreTrainedModel
 
 from limbeck.core.errors import MismatchError
-from limbeck.core.objective import Objective, misfits, wants
+from limbeck.core.objective import Objective, wants
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ONLY_LOGITS, Batch, NoTeacher, Teacher, Trace
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.teachers.live import LiveTeacher
-from limbeck.training.distillation_trainer import OF_LOGITS
-from limbeck.training.stock import TEACHER_LOGITS, UNLABELLED, stock_batch, task_of_model, trace_of_logits
+from limbeck.training.stock import OF_LOGITS, TEACHER_LOGITS, UNLABELLED, common_task, stock_batch, trace_of_logits
 
 
 def trainer_loss(objective: Objective, teacher: PreTrainedModel | Teacher | None = None) -> TrainerLoss:
@@ -98,13 +96,9 @@ class TrainerLoss:
     def _meet(self, student: PreTrainedModel) -> None:
         self._hook.remove()
         self._hook = student.register_forward_hook(self._see, with_kwargs=True)
-        self._student, self._task = student, task_of_model(student)
-        for part in misfits(self.objective, self._task):
-            raise MismatchError(f"{type(part).__name__} does not serve {self._task.kind}", part.remedy)
+        self._student, self._task = student, common_task(self.objective, student, self.teacher)
         if isinstance(self.teacher, PreTrainedModel):
-            size = min(self._task.vocab_size, task_of_model(self.teacher).vocab_size)
-            self._task = replace(self._task, vocab_size=size)
-            self.teacher = LiveTeacher(self.teacher, ONLY_LOGITS, size)
+            self.teacher = LiveTeacher(self.teacher, ONLY_LOGITS, self._task.vocab_size)
 
     def _teacher_trace(self, inputs: dict[str, Any], batch: Batch) -> Trace:
         if isinstance(self.teacher, Teacher):

@@ -1,0 +1,107 @@
+"""Callbacks of training: complete checkpoints, progress, masks held at every step, teachers that step back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainingArguments
+
+from limbeck.core.compress import Mask
+from limbeck.core.files import write_text
+from limbeck.core.progress import Silent, Watcher
+from limbeck.core.trace import Teacher
+from limbeck.teachers.switch import Switch
+
+COMPLETE = "complete"  # written last into a checkpoint folder
+
+
+class MarkComplete(TrainerCallback):
+    """Marks a checkpoint once Trainer has written all of it, with the seconds of training behind it."""
+
+    def __init__(self) -> None:
+        self._before, self._start = 0.0, time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return self._before + time.perf_counter() - self._start
+
+    def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        marker = Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE
+        self._before, self._start = float(marker.read_text()) if marker.exists() else 0.0, time.perf_counter()
+
+    def on_save(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if state.is_world_process_zero and folder.is_dir():
+            write_text(folder / COMPLETE, str(self.seconds))
+
+
+class Watch(TrainerCallback):
+    """Reports progress to a Watcher; `part` is where this training begins in its stage, and its share of it."""
+
+    def __init__(
+        self,
+        watcher: Watcher = Silent(),  # noqa: B008
+        stage: str = "train",
+        metric: str = "",
+        part: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        self.watcher, self.stage, self.metric, self.part = watcher, stage, metric, part
+        self._dev = ""
+
+    def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        start, share = self.part
+        self.watcher.at(self.stage, start + share * state.global_step / max(state.max_steps, 1), self._dev)
+
+    def on_evaluate(
+        self, args: TrainingArguments, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any
+    ) -> None:
+        value = (metrics or {}).get(f"eval_{self.metric}")
+        self._dev = f"dev {self.metric} {value:.3f}" if value is not None else ""
+
+
+class HoldMask(TrainerCallback):
+    """Holds a mask while a model trains: after every optimiser step, pruned weights are 0 again.
+
+    No optimiser, weight decay or momentum revives a weight: its change is undone before the next forward pass and
+    before any checkpoint. It also serves a stock `transformers.Trainer`: Trainer(…, callbacks=[HoldMask(mask)])."""
+
+    def __init__(self, mask: Mask) -> None:
+        self.mask = mask
+
+    def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        self.mask.hold(model)
+
+    def on_optimizer_step(self, args: TrainingArguments, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        self.mask.hold(model)
+
+
+class Switching(TrainerCallback):
+    """Updates the shares of several teachers at every evaluation on dev.
+
+    The shares follow from the last evaluation in the training log. A checkpoint has the log, so a resumed run begins
+    where it stopped, and a new run begins with every teacher on, whoever learnt from them before."""
+
+    def __init__(self, switch: Switch) -> None:
+        self.switch = switch
+
+    def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        measured = filter(None, (without_prefix("eval_", entry) for entry in reversed(state.log_history)))
+        self.switch.update(next(measured, {}))
+
+    def on_evaluate(
+        self, args: TrainingArguments, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any
+    ) -> None:
+        self.switch.update(without_prefix("eval_", metrics or {}))
+
+
+def switching(teacher: Teacher) -> list[TrainerCallback]:
+    """The callbacks that a teacher needs in training."""
+    return [Switching(teacher)] if isinstance(teacher, Switch) else []
+
+
+def without_prefix(prefix: str, metrics: Mapping[str, float]) -> dict[str, float]:
+    """The metrics whose names have this prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
