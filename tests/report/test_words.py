@@ -18,13 +18,12 @@ from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Record
 from limbeck.core.task import TaskInfo
 from limbeck.report import numbers as n
-from limbeck.report.bar_charts import calibration, closeness, differences, standing
 from limbeck.report.card import model_card
-from limbeck.report.charts import learning, tones, trade_offs
+from limbeck.report.charts import calibration, closeness, differences, learning, standing, tones, trade_offs
+from limbeck.report.facts import block_length, subject_of, timed
 from limbeck.report.page import page
-from limbeck.report.scale import Scale, span
-from limbeck.report.summary import caveats, conclusion, headline, speed_conditions, subject_of
-from limbeck.report.units import block_length, timed
+from limbeck.report.summary import caveats, conclusion, headline, speed_conditions
+from limbeck.report.svg import Scale, span
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import byte_level
 
