@@ -6,29 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 
 from limbeck.core.record import Arm, Record, SplitCard
+from limbeck.report import facts, summary
 from limbeck.report import numbers as n
-from limbeck.report.facts import (
-    beam_of,
-    block_length,
-    flat,
-    in_blocks,
-    metric_named,
-    primary,
-    quality,
-    shape_text,
-    students_of,
-    subject_of,
-    units,
-)
-from limbeck.report.summary import (
-    caveats,
-    conclusion,
-    failure_sentences,
-    gain_sentences,
-    gap_sentences,
-    headline,
-    speed_conditions,
-)
 from limbeck.report.table import escape_markdown, full, markdown_table
 
 _LOAD = """from transformers import {auto}, AutoTokenizer
@@ -91,14 +70,14 @@ _TRANSLATION_LIMITS = (
 
 def model_card(record: Record, model_id: str = "") -> str:
     """A card for the student of the record, or for its only model. `model_id` is what from_pretrained is given."""
-    subject = subject_of(record)
+    subject = facts.subject_of(record)
     parts = [
         _front_matter(record, subject),
         f"# {escape_markdown(model_id or record.name)}",
-        escape_markdown(headline(record)),
-        escape_markdown(conclusion(record)),
+        escape_markdown(summary.headline(record)),
+        escape_markdown(summary.conclusion(record)),
         _results(record),
-        _list(gap_sentences(record)),
+        _list(summary.gap_sentences(record)),
         _meanings(record, subject),
         f"## Use\n\n```python\n{_snippet(record, model_id)}\n```",
         *_artifacts(record),
@@ -110,10 +89,13 @@ def model_card(record: Record, model_id: str = "") -> str:
 
 def comparison_card(record: Record) -> str:
     """What was compared and what came of it; it belongs to no single model."""
-    gains, failures = [*gain_sentences(record), *gap_sentences(record)], failure_sentences(record)
+    gains, failures = (
+        [*summary.gain_sentences(record), *summary.gap_sentences(record)],
+        summary.failure_sentences(record),
+    )
     parts = [
         f"# {escape_markdown(record.name)}",
-        escape_markdown(headline(record)),
+        escape_markdown(summary.headline(record)),
         _results(record),
         f"## Against no teacher\n\n{_list(gains)}" if gains else "",
         f"## Came to nothing\n\n{_list(failures)}" if failures else "",
@@ -138,7 +120,7 @@ def _code(text: str) -> str:
 def _front_matter(record: Record, subject: Arm | None) -> str:
     """YAML; its strings are written as JSON, which YAML reads."""
     names = [name for run in (subject.runs if subject else []) for name in (record.metric, *run.quality)]
-    metrics = list(dict.fromkeys(hub for name in names if (hub := metric_named(record, name).hub)))
+    metrics = list(dict.fromkeys(hub for name in names if (hub := facts.metric_named(record, name).hub)))
     kind = [record.task.problem_type] if record.task.problem_type else []
     tags = ["limbeck", *(["distillation"] if record.kind == "distill" else []), *kind]
     lines = ["---", "library_name: transformers", f"pipeline_tag: {record.task.tag}"]
@@ -149,7 +131,7 @@ def _front_matter(record: Record, subject: Arm | None) -> str:
 
 def _results(record: Record) -> str:
     """The table, and how its figures were taken."""
-    seeds, speed = ", ".join(map(str, record.seeds)), speed_conditions(record)
+    seeds, speed = ", ".join(map(str, record.seeds)), summary.speed_conditions(record)
     conditions = f"± is one standard deviation over seeds {seeds}. " if len(record.seeds) > 1 else ""
     conditions += f"Speed: {speed}; {record.machine.processor}." if speed else ""
     return f"## Results\n\n{markdown_table([record], full(record))}\n\n{escape_markdown(conditions)}".rstrip()
@@ -160,8 +142,8 @@ def _meanings(record: Record, subject: Arm | None) -> str:
     names = dict.fromkeys(name for run in (subject.runs if subject else []) for name in run.quality)
     lines = [
         f"- {metric.title} {n.score_with_sd(metric, figure.mean, figure.sd)}: {metric.meaning}"
-        for metric in (metric_named(record, name) for name in names)
-        if subject and metric.meaning and (figure := quality(subject, metric.name))
+        for metric in (facts.metric_named(record, name) for name in names)
+        if subject and metric.meaning and (figure := facts.quality(subject, metric.name))
     ]
     title = escape_markdown(subject.title) if subject else ""
     return "\n".join([f"“{title}” in figures:\n", *map(escape_markdown, lines)]) if lines else ""
@@ -174,30 +156,30 @@ def _snippet(record: Record, model_id: str) -> str:
         name=json.dumps(model_id or "path/to/this/folder"),
         texts='"a text", "the text it is compared with"' if "pair" in record.data.columns else '"a text"',
         read=_READ.get(record.task.problem_type, ""),
-        beam=beam_of([record]) or 1,
+        beam=facts.beam_of([record]) or 1,
     )
 
 
 def _artifacts(record: Record) -> Iterator[str]:
     """Where the same student lies for another engine, and its figures there."""
-    metric = primary(record)
+    metric = facts.primary(record)
     for artifact in record.artifacts:
         score = artifact.quality.get(metric.name)
-        facts = [f"{metric.title} {n.score(metric, score)}"] if score is not None else []
-        facts += [f"{n.megabytes(artifact.size.bytes_on_disk)} on disk"] if artifact.size else []
-        rate = f"{units(record).input}s/s"
-        facts += [f"{n.figure(artifact.speed.sentences_per_second)} {rate}"] if artifact.speed else []
+        figures = [f"{metric.title} {n.score(metric, score)}"] if score is not None else []
+        figures += [f"{n.megabytes(artifact.size.bytes_on_disk)} on disk"] if artifact.size else []
+        rate = f"{facts.units(record).input}s/s"
+        figures += [f"{n.figure(artifact.speed.sentences_per_second)} {rate}"] if artifact.speed else []
         light = ", which needs no torch" if artifact.engine in _WITHOUT_TORCH else ""
-        came = f": {', '.join(facts)}" if facts else ""
+        came = f": {', '.join(figures)}" if figures else ""
         what = f"a student in {artifact.precision} for {artifact.engine}{light}"
         yield f"The folder {_code(artifact.path)} of the run holds {what}{came}."
 
 
 def _training(record: Record, subject: Arm) -> str:
-    lines = [f"- shape: {subject.shape.architecture}, {shape_text(subject.shape)}"] if subject.shape else []
+    lines = [f"- shape: {subject.shape.architecture}, {facts.shape_text(subject.shape)}"] if subject.shape else []
     if subject.objective:
         lines.append(f"- objective: {_code(subject.objective)}")
-    if students_of(record) and "teacher" in record.fingerprints:
+    if facts.students_of(record) and "teacher" in record.fingerprints:
         lines.append(f"- fingerprint of the teacher: {_code(record.fingerprints['teacher'])}")
     if record.command:
         lines.append(f"- made by: {_code(record.command)}")
@@ -206,7 +188,7 @@ def _training(record: Record, subject: Arm) -> str:
 
 
 def _knobs(record: Record) -> str:
-    knobs = "\n".join(f"{name} = {value}" for name, value in flat(record.knobs)).replace("```", "'''")
+    knobs = "\n".join(f"{name} = {value}" for name, value in facts.flat(record.knobs)).replace("```", "'''")
     return f"<details><summary>All knobs</summary>\n\n```text\n{knobs}\n```\n\n</details>" if knobs else ""
 
 
@@ -220,7 +202,7 @@ def _data_and_limits(record: Record) -> list[str]:
 
 
 def _data(record: Record) -> str:
-    data, unit = record.data, units(record)
+    data, unit = record.data, facts.units(record)
     lines = [f"- source: {escape_markdown(data.source)}", f"- task: {escape_markdown(str(record.task))}"]
     if data.columns:
         roles = ", ".join(f"{role} from {_code(column)}" for role, column in data.columns.items())
@@ -233,25 +215,25 @@ def _data(record: Record) -> str:
     if data.splits:
         splits = (f"{escape_markdown(name)} {_counts(record, split)}" for name, split in data.splits.items())
         lines.append("- splits: " + ", ".join(splits))
-    if length := block_length(record):
+    if length := facts.block_length(record):
         lines.append(f"- a test block has {n.plural(length, 'token')} on average")
     return "\n".join([*lines, *(f"- {escape_markdown(note)}" for note in data.notes)])
 
 
 def _counts(record: Record, split: SplitCard) -> str:
-    if not in_blocks(record):
+    if not facts.in_blocks(record):
         return n.count(split.rows)
     return f"{n.plural(split.rows, 'block')} ({n.plural(split.labelled, 'token')})"
 
 
 def _limits(record: Record) -> str:
     limits = [
-        *caveats(record),
+        *summary.caveats(record),
         *record.notes,
         "Measured on the test split named above; other texts, other languages and other lengths were not tried.",
     ]
-    if students_of(record):
+    if facts.students_of(record):
         limits.append("The student learned from the teacher, and repeats the teacher’s biases.")
-    if units(record).decoded:
+    if facts.units(record).decoded:
         limits += _TRANSLATION_LIMITS
     return _list(limits)

@@ -10,23 +10,9 @@ from markupsafe import Markup
 
 from limbeck.core.metric import Metric, metrics_of
 from limbeck.core.record import Arm, Record, SeedResult
+from limbeck.report import facts, plots
 from limbeck.report import numbers as n
-from limbeck.report import plots
-from limbeck.report.facts import (
-    Spread,
-    by_quality,
-    decoding,
-    fidelity,
-    metric_named,
-    models,
-    primary,
-    quality,
-    spread,
-    subject_of,
-    teacher_of,
-    timed,
-    units,
-)
+from limbeck.report.facts import Spread
 from limbeck.report.svg import Canvas, span, swatch
 
 WIDE, NARROW, PANEL = Canvas(480, 300), Canvas(310, 260), Canvas(300, 190)
@@ -59,7 +45,7 @@ def _figure(title: str, caption: str, draw: Callable[[Canvas], Markup], legend: 
 
 def tones(record: Record) -> dict[str, str]:
     """A colour and shape for each arm: that of its role, or a spare one when the role has one already."""
-    roles: dict[str, str] = {arm.name: "student" if arm.role == "model" else arm.role for arm in models(record)}
+    roles: dict[str, str] = {arm.name: "student" if arm.role == "model" else arm.role for arm in facts.models(record)}
     if record.kind == "compare":  # more arms than colours: the role is shown, and names tell the arms apart
         return roles
     chosen: dict[str, str] = {}
@@ -105,12 +91,12 @@ def trade_offs(records: Sequence[Record]) -> list[Figure]:
     figures = []
     for kind in dict.fromkeys(map(_kind_of_quality, records)):
         same = [record for record in records if _kind_of_quality(record) == kind]
-        metric = primary(same[0])
+        metric = facts.primary(same[0])
         shared = any(metric.name == record.metric and kind != _kind_of_quality(record) for record in records)
         name = f"{metric.title} ({kind[1]})" if shared else metric.title
         for cost, x_title in (
             ("Size", "megabytes on disk"),
-            ("Latency", f"milliseconds per {units(same[0]).input}, median"),
+            ("Latency", f"milliseconds per {facts.units(same[0]).input}, median"),
         ):
             points = [point for record in same for point in _points(record, cost, alone=len(records) == 1)]
             if len(points) > 1:  # a single one shows nothing that the table does not
@@ -127,15 +113,15 @@ def _kind_of_quality(record: Record) -> tuple[str, str]:
 def _timing(records: Sequence[Record]) -> str:
     if records[0].task.level != "vocabulary":
         return ""
-    how = f", {decoding(records)}" if units(records[0]).decoded else ""
-    return f" Timed: one {timed(records)}{how}."
+    how = f", {facts.decoding(records)}" if facts.units(records[0]).decoded else ""
+    return f" Timed: one {facts.timed(records)}{how}."
 
 
 def _points(record: Record, cost: str, alone: bool) -> list[plots.Point]:
     """A point for each model. Beside other runs, colour tells the role and the name tells the run."""
-    points, metric, tone, subject = [], primary(record), tones(record), subject_of(record)
-    for arm in models(record):
-        y = quality(arm, record.metric)
+    points, metric, tone, subject = [], facts.primary(record), tones(record), facts.subject_of(record)
+    for arm in facts.models(record):
+        y = facts.quality(arm, record.metric)
         if cost == "Size":
             x, unit = (arm.size.bytes_on_disk / 1e6, n.megabytes(arm.size.bytes_on_disk)) if arm.size else (None, "")
         else:
@@ -153,7 +139,7 @@ def _points(record: Record, cost: str, alone: bool) -> list[plots.Point]:
             name = {"baseline": "", "teacher": "teacher"}.get(arm.role if len(record.arms) > 1 else "", record.name)
             if arm.role == "student" and arm is not subject:
                 name = ""
-            chain = record.name if arm is subject or arm is teacher_of(record) else ""
+            chain = record.name if arm is subject or arm is facts.teacher_of(record) else ""
             point = replace(point, tone=role, label=_short(name), tip=f"{record.name}: {tip}", chain=chain)
         points.append(point)
     return _sparse(points, metric) if alone and record.kind == "compare" else points
@@ -186,7 +172,7 @@ def _trade_off(
     shown = {p.tone for p in points}
     legend = tuple((swatch(tone), name) for tone, name in _ROLE_NAMES.items() if tone in shown)
     if alone:
-        legend = _legend(records[0], [arm for arm in models(records[0]) if quality(arm, metric.name)])
+        legend = _legend(records[0], [arm for arm in facts.models(records[0]) if facts.quality(arm, metric.name)])
     return _figure(
         title,
         caption + timing,
@@ -200,8 +186,12 @@ def _trade_off(
 
 def standing(record: Record) -> Figure | None:
     """The models in order of their quality, where there are many; texts without labels give none."""
-    metric, teacher, tone = primary(record), teacher_of(record), tones(record)
-    scored = [(arm, figure) for arm in by_quality(record, models(record)) if (figure := quality(arm, metric.name))]
+    metric, teacher, tone = facts.primary(record), facts.teacher_of(record), tones(record)
+    scored = [
+        (arm, figure)
+        for arm in facts.by_quality(record, facts.models(record))
+        if (figure := facts.quality(arm, metric.name))
+    ]
     if not scored or (len(scored) < MANY and record.kind != "compare"):
         return None
     rows = []
@@ -228,7 +218,7 @@ def closeness(record: Record) -> Figure | None:
 
 
 def _by_distribution(record: Record) -> Figure | None:
-    agreement, divergence = (metric_named(record, name) for name in ("agreement", "divergence"))
+    agreement, divergence = (facts.metric_named(record, name) for name in ("agreement", "divergence"))
     groups: Groups = []
     if alike := [plots.Bar(title, f.mean, _percent(f), tone) for title, f, tone in _fidelities(record, "agreement")]:
         groups.append((n.opening(agreement.meaning.removeprefix("share of ")), alike))
@@ -250,7 +240,7 @@ def _where(record: Record, which: str) -> Groups:
     group = [plots.Bar(title, figure.mean, _percent(figure), tone) for title, figure, tone in found]
     runs = [run for arm in record.arms if arm.role != "teacher" for run in arm.runs]
     rows = max((getattr(run.fidelity, f"teacher_{which}_rows") for run in runs if run.fidelity), default=0)
-    over = f" ({n.plural(rows, units(record).prediction)})" if rows else ""
+    over = f" ({n.plural(rows, facts.units(record).prediction)})" if rows else ""
     return [(f"Where the teacher is {which}{over}", group)] if group else []
 
 
@@ -258,7 +248,7 @@ def _fidelities(record: Record, name: str) -> Iterator[tuple[str, Spread, str]]:
     """Title, figure and tone of each arm that has it."""
     tone = tones(record)
     for arm in record.arms:
-        if arm.role != "teacher" and (figure := fidelity(arm, name)):
+        if arm.role != "teacher" and (figure := facts.fidelity(arm, name)):
             yield arm.title, figure, tone[arm.name]
 
 
@@ -276,7 +266,7 @@ def _bars(title: str, caption: str, groups: Groups, top: float = 1.0, words: str
 
 def calibration(record: Record) -> Figure | None:
     metric = next((metric for name, metric in metrics_of(record.task).items() if name.endswith("ece")), None)
-    scored = [(arm, error) for arm in record.arms if metric and (error := quality(arm, metric.name))]
+    scored = [(arm, error) for arm in record.arms if metric and (error := facts.quality(arm, metric.name))]
     if not metric or not scored:
         return None
     tone = tones(record)
@@ -297,7 +287,7 @@ def differences(record: Record) -> Figure | None:
     if not in_order:
         return None
     first, rows = in_order[0], []
-    metric = metric_named(record, first.metric)
+    metric = facts.metric_named(record, first.metric)
     for c in (c for c in in_order if c.metric == first.metric):
         # The title of a comparison says against whom.
         than = "" if record.kind == "compare" else f" − {titles.get(c.than, c.than)}"
@@ -308,8 +298,9 @@ def differences(record: Record) -> Figure | None:
     x_title = f"points of {metric.title}" if metric.unit == "share" else metric.title
     listed = "; ".join(f"{row.label}: {row.text}, from {row.low:.2f} to {row.high:.2f}" for row in rows)
     words = f"Paired differences. {listed}"
+    over = n.plural(first.rows, f"test {facts.units(record).row}")
     caption = (
-        f"Paired difference on {n.plural(first.rows, f'test {units(record).row}')}, {n.plural(first.seeds, 'seed')}, "
+        f"Paired difference on {over}, {n.plural(first.seeds, 'seed')}, "
         f"with its {100 * first.confidence:.4g}{n.GAP}% interval. An interval that holds 0 proves nothing."
     )
     if not metric.higher_is_better:
@@ -324,7 +315,7 @@ def differences(record: Record) -> Figure | None:
 
 def learning(record: Record) -> Figure | None:
     """The metric on the dev set as training goes on."""
-    metric, teacher = primary(record), teacher_of(record)
+    metric, teacher = facts.primary(record), facts.teacher_of(record)
     curves = _curves(record, partial(_dev_curve, metric=metric))
     if not curves:
         return None
@@ -346,7 +337,7 @@ def learning(record: Record) -> Figure | None:
 def curve_panels(record: Record) -> list[Markup]:
     """How many arms learned: a small panel for each, all on one scale, with the same student without a teacher behind;
     in the order of the arms."""
-    metric = primary(record)
+    metric = facts.primary(record)
     curves = _curves(record, partial(_dev_curve, metric=metric))
     heights = [y for _, lines in curves for line in lines for _, y in line.points]
     if not heights:
@@ -371,12 +362,12 @@ def curve_panels(record: Record) -> list[Markup]:
 
 
 def _teacher_level(record: Record, teacher: Arm) -> list[plots.Level]:
-    metric = primary(record)
+    metric = facts.primary(record)
     best = max if metric.higher_is_better else min
     curves = [(run, at) for run in teacher.runs if (at := _dev_curve(run, metric))]
-    if on_dev := spread([at.get(run.best_step, best(at.values())) for run, at in curves]):
+    if on_dev := facts.spread([at.get(run.best_step, best(at.values())) for run, at in curves]):
         return [plots.Level(on_dev.mean, "teacher", "teacher")]
-    tested = quality(teacher, record.metric)
+    tested = facts.quality(teacher, record.metric)
     return [plots.Level(_scaled(metric, tested).mean, "teacher, on the test split", "teacher")] if tested else []
 
 

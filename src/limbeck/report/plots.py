@@ -7,22 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from limbeck.report.svg import (
-    Box,
-    Canvas,
-    Label,
-    Scale,
-    element,
-    fitted,
-    from_zero,
-    mark,
-    padded,
-    picture,
-    place,
-    span,
-    text,
-    text_width,
-)
+from limbeck.report import svg
 
 TICK_ROOM = 90  # pixels for a tick of a horizontal axis
 DOT_ROW, INTERVAL_ROW = 38.0, 60.0  # heights
@@ -94,17 +79,17 @@ class DotRow:
 class Axes:
     """The plotting area and its two scales."""
 
-    x: Scale
-    y: Scale
+    x: svg.Scale
+    y: svg.Scale
     parts: tuple[str, ...]
 
     @property
-    def box(self) -> Box:
-        return Box(self.x.start, self.y.end, self.x.end, self.y.start)
+    def box(self) -> svg.Box:
+        return svg.Box(self.x.start, self.y.end, self.x.end, self.y.start)
 
 
 def axes(
-    canvas: Canvas,
+    canvas: svg.Canvas,
     xs: tuple[float, float, bool],
     ys: tuple[float, float],
     x_title: str,
@@ -113,18 +98,18 @@ def axes(
     log: bool = False,
 ) -> Axes:
     """The vertical axis is named above itself, where the name needs no turning."""
-    y = Scale(*ys, canvas.height - 42, 26, log)
+    y = svg.Scale(*ys, canvas.height - 42, 26, log)
     y_ticks = y.ticks(int(canvas.height / 48))
-    left = max(text_width(label) for _, label in y_ticks) + 10
-    x = Scale(xs[0], xs[1], left, canvas.width - 8, xs[2])
-    parts = [text(0, 11, y_title, kind="axis"), text(x.end, canvas.height - 6, x_title, "end", "axis")]
+    left = max(svg.text_width(label) for _, label in y_ticks) + 10
+    x = svg.Scale(xs[0], xs[1], left, canvas.width - 8, xs[2])
+    parts = [svg.text(0, 11, y_title, kind="axis"), svg.text(x.end, canvas.height - 6, x_title, "end", "axis")]
     for tick, label in y_ticks:
-        parts.append(element("line", x1=x.start, x2=x.end, y1=y(tick), y2=y(tick), class_="grid"))
-        parts.append(text(left - 8, y(tick) + 4, label, "end"))
+        parts.append(svg.element("line", x1=x.start, x2=x.end, y1=y(tick), y2=y(tick), class_="grid"))
+        parts.append(svg.text(left - 8, y(tick) + 4, label, "end"))
     for tick, label in x.ticks(max(2, int(canvas.width / TICK_ROOM)), whole):
-        parts.append(element("line", x1=x(tick), x2=x(tick), y1=y.start, y2=y.start + 4, class_="rule"))
-        parts.append(text(x(tick), y.start + 18, label, "middle"))
-    parts.append(element("line", x1=x.start, x2=x.end, y1=y.start, y2=y.start, class_="rule"))
+        parts.append(svg.element("line", x1=x(tick), x2=x(tick), y1=y.start, y2=y.start + 4, class_="rule"))
+        parts.append(svg.text(x(tick), y.start + 18, label, "middle"))
+    parts.append(svg.element("line", x1=x.start, x2=x.end, y1=y.start, y2=y.start, class_="rule"))
     return Axes(x, y, tuple(parts))
 
 
@@ -132,14 +117,14 @@ def scatter(
     points: Sequence[Point],
     x_title: str,
     y_title: str,
-    canvas: Canvas,
+    canvas: svg.Canvas,
     title: str,
     apart: bool = True,
     log: bool = False,
 ) -> Markup:
     """Every mean a marker, every seed a faint dot beside it, one standard deviation up and down as a whisker."""
     heights = [y for p in points for y in (p.y, *p.seeds, p.y + (p.sd or 0), p.y - (p.sd or 0))]
-    plot = axes(canvas, from_zero([p.x for p in points]), span(heights, log), x_title, y_title, log=log)
+    plot = axes(canvas, svg.from_zero([p.x for p in points]), svg.span(heights, log), x_title, y_title, log=log)
     pixels = [plot.x(p.x) for p in points]
     xs = dodge(pixels) if apart else pixels
     under, over, marks, labels = list(_chains(points, xs, plot)), [], [], []
@@ -147,17 +132,17 @@ def scatter(
         y, top, bottom = (plot.y(value) for value in (p.y, p.y + (p.sd or 0), p.y - (p.sd or 0)))
         if p.sd:
             path = f"M{x - 4:.1f} {top:.1f}h8M{x:.1f} {top:.1f}V{bottom:.1f}M{x - 4:.1f} {bottom:.1f}h8"
-            under.append(element("path", d=path, class_=f"whisker tone-{p.tone}"))
-        under += [element("circle", cx=x - 9, cy=plot.y(s), r=3, class_=f"seed tone-{p.tone}") for s in p.seeds]
-        over.append(mark(x, y, p.tone, p.tip))
-        marks.append(Box(x - (13 if p.seeds else 7), min(top, y - 7), x + 7, max(bottom, y + 7)))
+            under.append(svg.element("path", d=path, class_=f"whisker tone-{p.tone}"))
+        under += [svg.element("circle", cx=x - 9, cy=plot.y(s), r=3, class_=f"seed tone-{p.tone}") for s in p.seeds]
+        over.append(svg.mark(x, y, p.tone, p.tip))
+        marks.append(svg.Box(x - (13 if p.seeds else 7), min(top, y - 7), x + 7, max(bottom, y + 7)))
         if p.label:
-            labels.append(Label(x, y, p.label, p.tone))
+            labels.append(svg.Label(x, y, p.label, p.tone))
     names = [
-        text(at.x, at.y, at.label.text, at.anchor, f"name tone-{at.label.tone}")
-        for at in place(labels, marks, plot.box)
+        svg.text(at.x, at.y, at.label.text, at.anchor, f"name tone-{at.label.tone}")
+        for at in svg.place(labels, marks, plot.box)
     ]
-    return picture([*plot.parts, *under, *over, *names], canvas, title)
+    return svg.picture([*plot.parts, *under, *over, *names], canvas, title)
 
 
 def dodge(pixels: Sequence[float], near: float = 10.0) -> list[float]:
@@ -180,7 +165,7 @@ def _chains(points: Sequence[Point], xs: Sequence[float], plot: Axes) -> Iterato
     for chain in dict.fromkeys(p.chain for p in points if p.chain):
         path = [f"{x:.1f},{plot.y(p.y):.1f}" for p, x in zip(points, xs, strict=True) if p.chain == chain]
         if len(path) > 1:
-            yield element("polyline", points=" ".join(path), class_="chain")
+            yield svg.element("polyline", points=" ".join(path), class_="chain")
 
 
 def line_chart(
@@ -188,7 +173,7 @@ def line_chart(
     levels: Sequence[Level],
     x_title: str,
     y_title: str,
-    canvas: Canvas,
+    canvas: svg.Canvas,
     title: str,
     log: bool = False,
     ends: tuple[float, float] | None = None,
@@ -197,56 +182,58 @@ def line_chart(
     xs = [x for line in lines for x, _ in line.points]
     heights = [y for line in lines for _, y in line.points] + [level.y for level in levels]
     low, high = min(0.0, *xs), max(xs)
-    ends = ends or span(heights, log, 0.12)
+    ends = ends or svg.span(heights, log, 0.12)
     plot = axes(canvas, (low, high if high > low else low + 1, False), ends, x_title, y_title, True, log)
     parts = list(plot.parts)
     for level in levels:
         y = plot.y(level.y)
-        parts.append(element("line", x1=plot.x.start, x2=plot.x.end, y1=y, y2=y, class_=f"level tone-{level.tone}"))
-        parts.append(text(plot.x.start + 4, y - 6, level.label, kind=f"name tone-{level.tone}"))
+        parts.append(svg.element("line", x1=plot.x.start, x2=plot.x.end, y1=y, y2=y, class_=f"level tone-{level.tone}"))
+        parts.append(svg.text(plot.x.start + 4, y - 6, level.label, kind=f"name tone-{level.tone}"))
     for line in sorted(lines, key=lambda line: not line.faint):
         path = " ".join(f"{plot.x(x):.1f},{plot.y(y):.1f}" for x, y in line.points)
         kind = f"{'faint' if line.faint else 'strong'} tone-{line.tone}"
-        parts.append(element("polyline", points=path, class_=f"line {kind}"))
+        parts.append(svg.element("polyline", points=path, class_=f"line {kind}"))
         if line.ring:
             cx, cy = plot.x(line.ring[0]), plot.y(line.ring[1])
-            parts.append(element("circle", tip=line.tip, cx=cx, cy=cy, r=3.5, class_=f"mark ring tone-{line.tone}"))
-    return picture(parts, canvas, title)
+            parts.append(svg.element("circle", tip=line.tip, cx=cx, cy=cy, r=3.5, class_=f"mark ring tone-{line.tone}"))
+    return svg.picture(parts, canvas, title)
 
 
 def bars(groups: Sequence[tuple[str, Sequence[Bar]]], top: float, width: float, title: str) -> Markup:
     """Horizontal bars in named groups; each bar carries its name above and its value at its end."""
     parts: list[str] = []
-    room = max(text_width(bar.text) for _, group in groups for bar in group) + 8
+    room = max(svg.text_width(bar.text) for _, group in groups for bar in group) + 8
     y = 0.0
     for name, group in groups:
         if name:
-            parts.append(text(0, y + 12, fitted(name, width), kind="axis"))
+            parts.append(svg.text(0, y + 12, svg.fitted(name, width), kind="axis"))
             y += 22
         for bar in group:
             length = max(1.0, (width - room) * bar.value / top)
-            parts.append(text(0, y + 11, fitted(bar.label, width)))
-            parts.append(element("rect", x=0, y=y + 17, width=width - room, height=8, rx=1, class_="track"))
-            parts.append(element("rect", x=0, y=y + 17, width=length, height=8, rx=1, class_=f"bar tone-{bar.tone}"))
-            parts.append(text(width, y + 25, bar.text, "end", "value"))
+            parts.append(svg.text(0, y + 11, svg.fitted(bar.label, width)))
+            parts.append(svg.element("rect", x=0, y=y + 17, width=width - room, height=8, rx=1, class_="track"))
+            parts.append(
+                svg.element("rect", x=0, y=y + 17, width=length, height=8, rx=1, class_=f"bar tone-{bar.tone}")
+            )
+            parts.append(svg.text(width, y + 25, bar.text, "end", "value"))
             y += 36
         y += 10
-    return picture(parts, Canvas(width, y - 10), title)
+    return svg.picture(parts, svg.Canvas(width, y - 10), title)
 
 
 def intervals(rows: Sequence[Interval], x_title: str, width: float, title: str) -> Markup:
     """Differences with their intervals, and the zero they must clear to mean something."""
-    x = Scale(*padded([0.0, *(v for row in rows for v in (row.low, row.high))], 0.08), 4, width - 4)
+    x = svg.Scale(*svg.padded([0.0, *(v for row in rows for v in (row.low, row.high))], 0.08), 4, width - 4)
     floor = INTERVAL_ROW * len(rows) + 2
     parts = list(_bottom_axis(x, x_title, 22.0, floor, width, zero="zero"))
     for i, row in enumerate(rows):
-        y, half = INTERVAL_ROW * i + 46, text_width(row.text) / 2
+        y, half = INTERVAL_ROW * i + 46, svg.text_width(row.text) / 2
         tip = f"{row.label}\n{row.text}"
-        parts.append(text(0, y - 35, fitted(row.label, width), kind="halo"))
-        parts.append(text(min(max(x(row.middle), half), width - half), y - 11, row.text, "middle", "value halo"))
-        parts.append(element("line", x1=x(row.low), x2=x(row.high), y1=y, y2=y, class_=f"interval tone-{row.tone}"))
-        parts.append(element("circle", tip=tip, cx=x(row.middle), cy=y, r=5.0, class_=f"mark tone-{row.tone}"))
-    return picture(parts, Canvas(width, floor + 40), title)
+        parts.append(svg.text(0, y - 35, svg.fitted(row.label, width), kind="halo"))
+        parts.append(svg.text(min(max(x(row.middle), half), width - half), y - 11, row.text, "middle", "value halo"))
+        parts.append(svg.element("line", x1=x(row.low), x2=x(row.high), y1=y, y2=y, class_=f"interval tone-{row.tone}"))
+        parts.append(svg.element("circle", tip=tip, cx=x(row.middle), cy=y, r=5.0, class_=f"mark tone-{row.tone}"))
+    return svg.picture(parts, svg.Canvas(width, floor + 40), title)
 
 
 def dots(
@@ -254,29 +241,29 @@ def dots(
 ) -> Markup:
     """Rows in the order given, on one axis; `level` is marked beside each of them."""
     reach = [v for row in rows for v in (*row.seeds, row.value - (row.sd or 0), row.value + (row.sd or 0))]
-    x = Scale(*span(reach, log), 4, width - 4, log)
+    x = svg.Scale(*svg.span(reach, log), 4, width - 4, log)
     floor = DOT_ROW * len(rows) + 4
     parts = list(_bottom_axis(x, x_title, 0.0, floor, width))
     for i, row in enumerate(rows):
         top, tone = DOT_ROW * i, f"tone-{row.tone}"
-        y, room = top + 25, text_width(row.text) + 12
+        y, room = top + 25, svg.text_width(row.text) + 12
         if level is not None:
-            parts.append(element("line", x1=x(level), x2=x(level), y1=y - 8, y2=y + 8, class_="level tone-teacher"))
-        parts.append(text(0, top + 12, fitted(row.label, width - room), kind="halo"))
-        parts.append(text(width, top + 12, row.text, "end", "value halo"))
+            parts.append(svg.element("line", x1=x(level), x2=x(level), y1=y - 8, y2=y + 8, class_="level tone-teacher"))
+        parts.append(svg.text(0, top + 12, svg.fitted(row.label, width - room), kind="halo"))
+        parts.append(svg.text(width, top + 12, row.text, "end", "value halo"))
         if row.sd:
             left, right = x(row.value - row.sd), x(row.value + row.sd)
-            parts.append(element("line", x1=left, x2=right, y1=y, y2=y, class_=f"whisker {tone}"))
+            parts.append(svg.element("line", x1=left, x2=right, y1=y, y2=y, class_=f"whisker {tone}"))
         if len(row.seeds) > 1:
-            parts += [element("circle", cx=x(seed), cy=y, r=3, class_=f"seed {tone}") for seed in row.seeds]
-        parts.append(mark(x(row.value), y, row.tone, f"{row.label}\n{row.text}", radius=4.5))
-    return picture(parts, Canvas(width, floor + 40), title)
+            parts += [svg.element("circle", cx=x(seed), cy=y, r=3, class_=f"seed {tone}") for seed in row.seeds]
+        parts.append(svg.mark(x(row.value), y, row.tone, f"{row.label}\n{row.text}", radius=4.5))
+    return svg.picture(parts, svg.Canvas(width, floor + 40), title)
 
 
-def _bottom_axis(x: Scale, title: str, top: float, floor: float, width: float, zero: str = "grid") -> Iterator[str]:
+def _bottom_axis(x: svg.Scale, title: str, top: float, floor: float, width: float, zero: str = "grid") -> Iterator[str]:
     """The axis of rows: its lines run through all of them, from `top` to `floor`."""
-    yield text(x.end, floor + 36, title, "end", "axis")
+    yield svg.text(x.end, floor + 36, title, "end", "axis")
     for tick, label in x.ticks(max(2, int(width / TICK_ROOM))):
         kind = "grid" if tick else zero
-        yield element("line", x1=x(tick), x2=x(tick), y1=top, y2=floor, class_=kind)
-        yield text(min(max(x(tick), 10), width - 10), floor + 16, label, "middle")
+        yield svg.element("line", x1=x(tick), x2=x(tick), y1=top, y2=floor, class_=kind)
+        yield svg.text(min(max(x(tick), 10), width - 10), floor + 16, label, "middle")
