@@ -92,7 +92,7 @@ def table(record: Record) -> Iterator[str]:
 
 
 def _score(found: Spread | None, metric: str) -> str:
-    return n.score_with_sd(metric_of(TASK, metric), found.mean, found.sd) if found else n.NOTHING
+    return n.score(metric_of(TASK, metric), found.mean, found.sd) if found else n.NOTHING
 
 
 def _or_nothing(value: float | None) -> str:
@@ -207,13 +207,13 @@ def _legend(points: Sequence[plots.Point], levels: Sequence[tuple[str, str, floa
 
 def bytes_bars(record: Record) -> str:
     found = {int(kept["k"]): bytes_of(record, arm) for arm in record.arms if (kept := _KEPT.fullmatch(arm.name))}
-    bars = [plots.Bar(f"k = {k}", value, n.figure(value), "teacher") for k, value in sorted(found.items()) if value]
+    bars = [plots.Value(f"k = {k}", value, n.figure(value), "teacher") for k, value in sorted(found.items()) if value]
     return _bars("bytes per token on disk", bars)
 
 
 def seconds_bars(record: Record) -> str:
     bars = [
-        plots.Bar(arm.title, value, n.figure(value), _tone(arm))
+        plots.Value(arm.title, value, n.figure(value), _tone(arm))
         for arm in record.arms
         if arm.role != "teacher" and (value := seconds_of(record, arm))
     ]
@@ -225,7 +225,7 @@ def _tone(arm: Arm) -> str:
     return FORMS[kept["form"]][1] if kept else LEVELS.get(arm.name, ("", "teacher"))[1]
 
 
-def _bars(name: str, bars: Sequence[plots.Bar]) -> str:
+def _bars(name: str, bars: Sequence[plots.Value]) -> str:
     return str(plots.bars([(name, bars)], max(bar.value for bar in bars), SIDE, name)) if bars else ""
 
 

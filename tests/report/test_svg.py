@@ -82,7 +82,7 @@ def test_drawings_are_well_formed_and_escaped() -> None:
             size,
             name,
         ),
-        plots.bars([(name, [plots.Bar(name, 0.4, name, "student")])], 1.0, 300, name),
+        plots.bars([(name, [plots.Value(name, 0.4, name, "student")])], 1.0, 300, name),
         plots.intervals([plots.Interval(name, 1, -1, 3, name, "student")], name, 300, name),
         svg.swatch("baseline"),
     ]

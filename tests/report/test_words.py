@@ -53,7 +53,7 @@ def test_a_perplexity_keeps_the_digits_that_count(value: float, read: str) -> No
 
 
 def test_figures_of_tokens_are_read_like_those_of_rows() -> None:
-    assert n.score_with_sd(metric("perplexity"), 12.344, 0.051) == "12.34 ± 0.05"
+    assert n.score(metric("perplexity"), 12.344, 0.051) == "12.34 ± 0.05"
     assert n.score(metric("token_accuracy"), 0.4321) == f"43.2{n.GAP}%"
     assert n.score(metric("token_nll"), 2.5) == "2.500"
     assert n.difference(metric("perplexity"), -1.153) == f"{n.MINUS}1.15"

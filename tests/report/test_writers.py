@@ -73,7 +73,7 @@ def test_figures_of_translators_as_read(metric: str, value: float, read: str) ->
 
 def test_bleu_differs_in_its_own_unit() -> None:
     assert n.difference(of("bleu"), 5.26) == "+5.3"
-    assert n.score_with_sd(of("bleu"), 34.86, 0.31) == "34.9 ± 0.3"
+    assert n.score(of("bleu"), 34.86, 0.31) == "34.9 ± 0.3"
     assert of("bleu").higher_is_better
     assert not of("perplexity_of_teacher").higher_is_better
 

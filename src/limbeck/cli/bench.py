@@ -30,5 +30,4 @@ def bench(
     from limbeck.jobs.bench import bench as job
 
     record = execute(job, models, run=run)
-    show(record)
-    save(record, out)
+    show(record, save(record, out))

@@ -32,4 +32,4 @@ def compare(
     from limbeck.jobs.compare import compare as job
 
     result = execute(job, run=run, resume=resume)
-    show(result.record, models=result.folder / "arms", report=result.folder / "report.html")
+    show(result.record, {"models": result.folder / "arms", "report": result.folder / "report.html"})

@@ -42,7 +42,7 @@ def demo(
         result = distill(
             teacher.folder / "model", data, run=second, resume=True, watcher=watcher, command=command_line()
         )
-    show(result.record, model=result.folder / "student", report=result.folder / "report.html")
+    show(result.record, {"model": result.folder / "student", "report": result.folder / "report.html"})
 
 
 def demo_runs(model: str, out: Path, seeds: int, rows: int) -> tuple[TrainRun, Run]:

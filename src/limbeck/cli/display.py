@@ -87,7 +87,7 @@ class LiveBar:
     """For people at a terminal."""
 
     def __init__(self, console: Console) -> None:
-        self._clock, self._console, self._begin = Clock(), console, time.monotonic()
+        self._clock, self._begin = Clock(), time.monotonic()
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),

@@ -40,4 +40,4 @@ def distill(
     from limbeck.jobs.distill import distill as job
 
     result = execute(job, run=run, resume=resume)
-    show(result.record, model=result.folder / "student", report=result.folder / "report.html")
+    show(result.record, {"model": result.folder / "student", "report": result.folder / "report.html"})

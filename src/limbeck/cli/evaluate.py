@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from limbeck.cli.flags import with_knobs
 from limbeck.cli.verb import RecordFolder, execute, gather, save, show
@@ -35,16 +36,11 @@ def evaluate(
     from limbeck.jobs.evaluate import evaluate as job
 
     record = execute(job, model, teacher=teacher, run=run)
-    show(record)
-    _show_figures(record)
-    save(record, out)
+    show(record, save(record, out), _figures(record))
 
 
-def _show_figures(record: Record) -> None:
+def _figures(record: Record) -> Table:
     """Every figure of the model that was asked for, with its meaning."""
-    from rich.console import Console
-    from rich.table import Table
-
     from limbeck.report import numbers
 
     table = Table("figure", "value", "meaning", box=None, pad_edge=False, header_style="dim")
@@ -54,4 +50,4 @@ def _show_figures(record: Record) -> None:
         table.add_row(name, numbers.score(metric, value) if name == "perplexity" else f"{value:.4f}", metric.meaning)
     for score in run.per_class:
         table.add_row(f"F1 of {score.label}", f"{score.f1:.4f}", f"{score.rows:,} rows")
-    Console().print(table)
+    return table

@@ -36,4 +36,4 @@ def train(
     from limbeck.jobs.train import train as job
 
     result = execute(job, run=run, resume=resume)
-    show(result.record, model=result.folder / "model", report=result.folder / "report.html")
+    show(result.record, {"model": result.folder / "model", "report": result.folder / "report.html"})

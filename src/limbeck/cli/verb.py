@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from rich.console import Console, RenderableType
 
 from limbeck.core.errors import KnobError
 from limbeck.core.record import Record
@@ -64,27 +65,22 @@ def command_line() -> str:
     return "limbeck " + shlex.join(sys.argv[1:])
 
 
-def show(record: Record, **places: Path) -> None:
-    """What a person sees at the end: the table, and where things are."""
-    from rich.console import Console
-
+def show(record: Record, places: dict[str, Path], *more: RenderableType) -> None:
+    """What a person sees at the end: the table, perhaps more, and where things are."""
     from limbeck.report.table import terminal_table
 
-    Console().print(terminal_table(record))
-    show_places(**places)
-
-
-def show_places(**places: Path) -> None:
-    from rich.console import Console
-
+    console = Console()
+    for part in (terminal_table(record), *more):
+        console.print(part)
     for name, path in places.items():
-        Console().print(f"{name:<8}{path}", highlight=False, soft_wrap=True)
+        console.print(f"{name:<8}{path}", highlight=False, soft_wrap=True)
 
 
-def save(record: Record, out: Path | None) -> None:
-    """Writes record.json and report.html, for verbs that need no folder."""
+def save(record: Record, out: Path | None) -> dict[str, Path]:
+    """Writes record.json and report.html where a verb that needs no folder has one."""
     from limbeck.report import Report
 
-    if out:
-        record.save(out / "record.json")
-        show_places(report=Report((record,)).save(out / "report.html"))
+    if out is None:
+        return {}
+    record.save(out / "record.json")
+    return {"report": Report((record,)).save(out / "report.html")}

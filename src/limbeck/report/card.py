@@ -141,7 +141,7 @@ def _meanings(record: Record, subject: Arm | None) -> str:
     """Every figure of the model, with its meaning."""
     names = dict.fromkeys(name for run in (subject.runs if subject else []) for name in run.quality)
     lines = [
-        f"- {metric.title} {n.score_with_sd(metric, figure.mean, figure.sd)}: {metric.meaning}"
+        f"- {metric.title} {n.score(metric, figure.mean, figure.sd)}: {metric.meaning}"
         for metric in (facts.metric_named(record, name) for name in names)
         if subject and metric.meaning and (figure := facts.quality(subject, metric.name))
     ]

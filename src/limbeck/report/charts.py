@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,10 +23,11 @@ _ROLE_NAMES = {
     "baseline": "without a teacher",
     "other-1": "model",
 }
+SHARE = Metric("share", "share", "", "share")
 MANY = 5  # arms from which a list in order reads better than a cloud of marks
 
 Legend = tuple[tuple[Markup, str], ...]
-Groups = list[tuple[str, list[plots.Bar]]]
+Groups = list[tuple[str, list[plots.Value]]]
 Curves = list[tuple[Arm, list[plots.Line]]]
 
 
@@ -122,13 +123,15 @@ def _points(record: Record, cost: str, alone: bool) -> list[plots.Point]:
     points, metric, tone, subject = [], facts.primary(record), tones(record), facts.subject_of(record)
     for arm in facts.models(record):
         y = facts.quality(arm, record.metric)
-        if cost == "Size":
-            x, unit = (arm.size.bytes_on_disk / 1e6, n.megabytes(arm.size.bytes_on_disk)) if arm.size else (None, "")
-        else:
-            x, unit = (arm.speed.p50_ms, n.milliseconds(arm.speed.p50_ms)) if arm.speed else (None, "")
-        if x is None or y is None:
+        if y is None:
             continue
-        drawn, tip = _scaled(metric, y), f"{arm.title}\n{n.score_with_sd(metric, y.mean, y.sd)} · {unit}"
+        if cost == "Size" and arm.size:
+            x, unit = arm.size.bytes_on_disk / 1e6, n.megabytes(arm.size.bytes_on_disk)
+        elif cost == "Latency" and arm.speed:
+            x, unit = arm.speed.p50_ms, n.milliseconds(arm.speed.p50_ms)
+        else:
+            continue
+        drawn, tip = _scaled(metric, y), f"{arm.title}\n{n.score(metric, y.mean, y.sd)} · {unit}"
         point = plots.Point(x, drawn.mean, tone[arm.name], _short(arm.title), tip, sd=drawn.sd)
         if alone and record.kind == "compare":
             point = replace(point, sd=None)
@@ -196,8 +199,8 @@ def standing(record: Record) -> Figure | None:
         return None
     rows = []
     for arm, figure in scored:
-        score, drawn = n.score_with_sd(metric, figure.mean, figure.sd), _scaled(metric, figure)
-        rows.append(plots.DotRow(arm.title, drawn.mean, score, tone[arm.name], drawn.values, drawn.sd))
+        score, drawn = n.score(metric, figure.mean, figure.sd), _scaled(metric, figure)
+        rows.append(plots.Value(arm.title, drawn.mean, score, tone[arm.name], drawn.values, drawn.sd))
     level = next((row.value for row, (arm, _) in zip(rows, scored, strict=True) if arm is teacher), None)
     title = n.opening(f"{metric.title} of every model")
     words = f"{title}, the best first: " + ", ".join(f"{row.label} {row.text}" for row in rows)
@@ -220,14 +223,14 @@ def closeness(record: Record) -> Figure | None:
 def _by_distribution(record: Record) -> Figure | None:
     agreement, divergence = (facts.metric_named(record, name) for name in ("agreement", "divergence"))
     groups: Groups = []
-    if alike := [plots.Bar(title, f.mean, _percent(f), tone) for title, f, tone in _fidelities(record, "agreement")]:
+    if alike := _values(record, _fidelities(record, "agreement"), agreement):
         groups.append((n.opening(agreement.meaning.removeprefix("share of ")), alike))
     groups += _where(record, "right")
     copied = [f"100{n.GAP}%"] * len(groups)
-    if apart := list(_fidelities(record, "divergence")):
+    if apart := _values(record, _fidelities(record, "divergence"), divergence):
         # Nats have no natural end: the longest bar is the arm furthest away.
-        longest = max(figure.mean for _, figure, _ in apart) or 1.0
-        nats = [plots.Bar(title, f.mean / longest, f"{n.figure(f.mean)}{n.GAP}nats", tone) for title, f, tone in apart]
+        longest = max(bar.value for bar in apart) or 1.0
+        nats = [replace(bar, value=bar.value / longest, text=f"{n.figure(bar.value)}{n.GAP}nats") for bar in apart]
         groups.append((f"{divergence.title}, per token: shorter is closer", nats))
         copied.append("0 nats")
     listed = " and ".join(filter(None, [", ".join(copied[:-1]), *copied[-1:]]))
@@ -236,48 +239,44 @@ def _by_distribution(record: Record) -> Figure | None:
 
 def _where(record: Record, which: str) -> Groups:
     """The accuracy of the arms where the teacher is right, or wrong."""
-    found = _fidelities(record, f"accuracy_teacher_{which}")
-    group = [plots.Bar(title, figure.mean, _percent(figure), tone) for title, figure, tone in found]
+    group = _values(record, _fidelities(record, f"accuracy_teacher_{which}"), SHARE)
     runs = [run for arm in record.arms if arm.role != "teacher" for run in arm.runs]
     rows = max((getattr(run.fidelity, f"teacher_{which}_rows") for run in runs if run.fidelity), default=0)
     over = f" ({n.plural(rows, facts.units(record).prediction)})" if rows else ""
     return [(f"Where the teacher is {which}{over}", group)] if group else []
 
 
-def _fidelities(record: Record, name: str) -> Iterator[tuple[str, Spread, str]]:
-    """Title, figure and tone of each arm that has it."""
-    tone = tones(record)
-    for arm in record.arms:
-        if arm.role != "teacher" and (figure := facts.fidelity(arm, name)):
-            yield arm.title, figure, tone[arm.name]
-
-
-def _percent(figure: Spread) -> str:
-    return n.score_with_sd(Metric("share", "share", "", "share"), figure.mean, figure.sd)
-
-
-def _bars(title: str, caption: str, groups: Groups, top: float = 1.0, words: str = "") -> Figure | None:
-    if not groups:
-        return None
-    listed = ((name, ", ".join(f"{bar.label} {bar.text}" for bar in group)) for name, group in groups)
-    words = words or f"{title}. " + ". ".join(f"{name}: {bars}" for name, bars in listed)
-    return _figure(title, caption, lambda canvas: plots.bars(groups, top, canvas.width, words))
+def _fidelities(record: Record, name: str) -> list[tuple[Arm, Spread | None]]:
+    return [(arm, facts.fidelity(arm, name)) for arm in record.arms if arm.role != "teacher"]
 
 
 def calibration(record: Record) -> Figure | None:
     metric = next((metric for name, metric in metrics_of(record.task).items() if name.endswith("ece")), None)
-    scored = [(arm, error) for arm in record.arms if metric and (error := facts.quality(arm, metric.name))]
-    if not metric or not scored:
+    if metric is None:
         return None
-    tone = tones(record)
-    group = [
-        plots.Bar(arm.title, error.mean, n.score_with_sd(metric, error.mean, error.sd), tone[arm.name])
-        for arm, error in scored
-    ]
-    words = "Expected calibration error: " + ", ".join(f"{bar.label} {bar.text}" for bar in group)
+    group = _values(record, [(arm, facts.quality(arm, metric.name)) for arm in record.arms], metric)
     meaning = metric.meaning.replace("; lower is better", "")
     caption = f"Expected calibration error: {meaning}. Shorter is better."
-    return _bars("Calibration", caption, [("", group)], max(0.05, *(bar.value for bar in group)), words)
+    return _bars("Calibration", caption, [("", group)] if group else [], "Expected calibration error")
+
+
+def _values(record: Record, figures: Sequence[tuple[Arm, Spread | None]], metric: Metric) -> list[plots.Value]:
+    tone = tones(record)
+    return [
+        plots.Value(arm.title, figure.mean, n.score(metric, figure.mean, figure.sd), tone[arm.name])
+        for arm, figure in figures
+        if figure
+    ]
+
+
+def _bars(title: str, caption: str, groups: Groups, only: str = "") -> Figure | None:
+    """Shares, on a scale that ends at 1; or one group that is called `only`, to be seen next to nothing."""
+    if not groups:
+        return None
+    listed = [f"{name or only}: " + ", ".join(f"{bar.label} {bar.text}" for bar in group) for name, group in groups]
+    words = listed[0] if only else f"{title}. " + ". ".join(listed)
+    top = max(0.05, *(bar.value for bar in groups[0][1])) if only else 1.0
+    return _figure(title, caption, lambda canvas: plots.bars(groups, top, canvas.width, words))
 
 
 def differences(record: Record) -> Figure | None:

@@ -30,11 +30,7 @@ def share_of(mine: float, theirs: float) -> str:
     return percent(math.floor(1000 * mine / theirs) / 1000)
 
 
-def score(metric: Metric, value: float | None) -> str:
-    return score_with_sd(metric, value, None)
-
-
-def score_with_sd(metric: Metric, mean: float | None, sd: float | None) -> str:
+def score(metric: Metric, mean: float | None, sd: float | None = None) -> str:
     """81.5 ± 0.4 %, 0.815 ± 0.004 or 12.34 ± 0.05; without a deviation where one run cannot have one."""
     if not known(mean):
         return NOTHING

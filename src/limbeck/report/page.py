@@ -76,13 +76,6 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Example:
-    source: str
-    reference: str
-    written: list[tuple[str, Marked]]  # title of the model, and its text
-
-
-@dataclass(frozen=True)
 class Section:
     """What the page says about one Record, ready to be set."""
 
@@ -115,7 +108,7 @@ class Section:
     classes: list[ClassRow]
     disagreements: list[Judged]
     disagreement_groups: list[tuple[str, str, int]]  # class, words, rows
-    examples: list[Example]
+    examples: list[tuple[Sample, list[tuple[str, Marked]]]]  # with the texts of the models, by their titles
     knobs: list[tuple[str, str]]
     links: dict[str, str]
 
@@ -208,7 +201,7 @@ def section(record: Record, anchor: str) -> Section:
         classes=_classes(record, arms),
         disagreements=judged,
         disagreement_groups=[(right, who, rows) for (right, who), rows in groups.items()],
-        examples=[_example(sample, titles) for sample in record.samples],
+        examples=[(sample, _written(sample, titles)) for sample in record.samples],
         knobs=list(facts.flat(record.knobs)),
         links={c.text: url for c in record.citations if (url := _link(c.bibtex))},
     )
@@ -240,7 +233,7 @@ def _tiles(record: Record) -> Iterator[Tile]:
     other, metric = teacher if teacher is not subject else None, facts.primary(record)
     mine, theirs = facts.quality(subject, record.metric), facts.quality(other, record.metric) if other else None
     if mine:
-        value = n.score_with_sd(metric, mine.mean, mine.sd)
+        value = n.score(metric, mine.mean, mine.sd)
         note = f"teacher {n.score(metric, theirs.mean)}" if theirs else n.plural(len(subject.runs), "seed")
         share = _share(mine.mean, theirs.mean) if theirs and metric.higher_is_better else None
         yield Tile(metric.title, value, note, share)
@@ -282,7 +275,7 @@ def _metrics(record: Record) -> list[tuple[str, str, list[str]]]:
     for metric in (facts.metric_named(record, name) for name in names):
         scores = [facts.quality(arm, metric.name) for arm in rows]
         if any(scores):
-            cells = [n.score_with_sd(metric, s.mean, s.sd) if s else n.NOTHING for s in scores]
+            cells = [n.score(metric, s.mean, s.sd) if s else n.NOTHING for s in scores]
             table.append((metric.title, metric.meaning, cells))
     apart, metric = [facts.fidelity(arm, "divergence") for arm in rows], facts.metric_named(record, "divergence")
     if any(apart):
@@ -324,9 +317,8 @@ def _who_is_right(row: Disagreement, judged: str) -> str:
     return "teacher" if abs(teacher - gold) < abs(student - gold) else "student"
 
 
-def _example(sample: Sample, titles: dict[str, str]) -> Example:
-    written = [(titles.get(arm, arm), marked(text, sample.reference)) for arm, text in sample.written.items()]
-    return Example(sample.source, sample.reference, written)
+def _written(sample: Sample, titles: dict[str, str]) -> list[tuple[str, Marked]]:
+    return [(titles.get(arm, arm), marked(text, sample.reference)) for arm, text in sample.written.items()]
 
 
 def marked(text: str, reference: str) -> Marked:

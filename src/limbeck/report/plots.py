@@ -46,11 +46,15 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Bar:
+class Value:
+    """A figure beside its name: a bar, or a dot with its seeds and their spread."""
+
     label: str
     value: float
     text: str
     tone: str
+    seeds: tuple[float, ...] = ()
+    sd: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,18 +65,6 @@ class Interval:
     high: float
     text: str
     tone: str
-
-
-@dataclass(frozen=True)
-class DotRow:
-    """A model on a line of its own: its mean, its seeds, its spread."""
-
-    label: str
-    value: float
-    text: str
-    tone: str
-    seeds: tuple[float, ...] = ()
-    sd: float | None = None
 
 
 @dataclass(frozen=True)
@@ -199,7 +191,7 @@ def line_chart(
     return svg.picture(parts, canvas, title)
 
 
-def bars(groups: Sequence[tuple[str, Sequence[Bar]]], top: float, width: float, title: str) -> Markup:
+def bars(groups: Sequence[tuple[str, Sequence[Value]]], top: float, width: float, title: str) -> Markup:
     """Horizontal bars in named groups; each bar carries its name above and its value at its end."""
     parts: list[str] = []
     room = max(svg.text_width(bar.text) for _, group in groups for bar in group) + 8
@@ -237,9 +229,9 @@ def intervals(rows: Sequence[Interval], x_title: str, width: float, title: str) 
 
 
 def dots(
-    rows: Sequence[DotRow], x_title: str, width: float, title: str, level: float | None = None, log: bool = False
+    rows: Sequence[Value], x_title: str, width: float, title: str, level: float | None = None, log: bool = False
 ) -> Markup:
-    """Rows in the order given, on one axis; `level` is marked beside each of them."""
+    """Each model on a line of its own, in the order given, on one axis; `level` is marked beside each of them."""
     reach = [v for row in rows for v in (*row.seeds, row.value - (row.sd or 0), row.value + (row.sd or 0))]
     x = svg.Scale(*svg.span(reach, log), 4, width - 4, log)
     floor = DOT_ROW * len(rows) + 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from limbeck.core.record import Arm, Comparison, Failure, Record, Speed
+from limbeck.core.record import Arm, Comparison, Record, Speed
 from limbeck.report import facts
 from limbeck.report import numbers as n
 
@@ -145,14 +145,12 @@ def joint_confidence(record: Record) -> str:
 
 
 def failure_sentences(record: Record) -> list[str]:
-    titles = {arm.name: arm.title for arm in record.arms}
-    return [f"“{titles.get(failure.arm, failure.arm)}” {_failure(failure)}" for failure in record.failed]
-
-
-def _failure(failure: Failure) -> str:
-    seeds = ", ".join(map(str, failure.seeds))
-    when = f"failed with seed{'s' * (len(failure.seeds) > 1)} {seeds}" if failure.seeds else "was refused"
-    return f"{when}: {failure.reason}"
+    titles, sentences = {arm.name: arm.title for arm in record.arms}, []
+    for failure in record.failed:
+        seeds = f"seed{'s' * (len(failure.seeds) > 1)} {', '.join(map(str, failure.seeds))}"
+        when = f"failed with {seeds}" if failure.seeds else "was refused"
+        sentences.append(f"“{titles.get(failure.arm, failure.arm)}” {when}: {failure.reason}")
+    return sentences
 
 
 def gap_sentences(record: Record) -> list[str]:
@@ -241,7 +239,8 @@ def _apart(speed: Speed) -> str:
 
 def speed_inputs(record: Record) -> str:
     """How long a block is, or how wide the beam: milliseconds over a vocabulary mean little without it."""
-    if record.task.level != "vocabulary" or not any(model.speed for model in facts.models(record)):
+    decoded, timed = facts.units(record).decoded, any(model.speed for model in facts.models(record))
+    if not timed or not (decoded or facts.in_blocks(record)):
         return ""
-    how = facts.decoding([record]) if facts.units(record).decoded else "in one forward pass"
+    how = facts.decoding([record]) if decoded else "in one forward pass"
     return f"Speed is that of a {facts.timed([record])}, {how}."

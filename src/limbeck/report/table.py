@@ -148,7 +148,7 @@ def _mean(spread: facts.Spread | None, write: Callable[[float], str]) -> Cell:
 def _quality(record: Record, arm: Arm, name: str = "") -> Cell:
     metric = facts.metric_named(record, name or record.metric)
     figure = facts.quality(arm, metric.name)
-    return Cell(n.score_with_sd(metric, figure.mean, figure.sd), figure.mean) if figure else Cell()
+    return Cell(n.score(metric, figure.mean, figure.sd), figure.mean) if figure else Cell()
 
 
 def _named_quality(record: Record, arm: Arm) -> Cell:
