@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from limbeck.core.record import Arm, Record
 from limbeck.report import numbers as n
-from limbeck.report.card import markdown_table
-from limbeck.report.gains import together
-from limbeck.report.models import primary
+from limbeck.report.facts import primary
+from limbeck.report.summary import joint_confidence
+from limbeck.report.table import markdown_table
 
 SETS = {
     "sst2": "SST-2, 10,000 training rows",
@@ -63,7 +63,7 @@ def page(records: Mapping[str, Record]) -> str:
     for name, title in SETS.items():
         if name in records:
             record = records[name]
-            said = " ".join(filter(None, (order(record), _majority(record), together(record))))
+            said = " ".join(filter(None, (order(record), _majority(record), joint_confidence(record))))
             parts += [f"## {title}", markdown_table([record]), said, NOTES.get(name, ""), longer(record)]
     shown = [record for name, record in records.items() if name in SETS and name != "squad"]
     if shown and not all(map(in_order, shown)):
@@ -74,7 +74,7 @@ def page(records: Mapping[str, Record]) -> str:
         parts += ["## Temperature and weights", _knobs(records)]
         for name, title in KNOBS.items():
             if name in records:
-                parts += [f"### {title}", markdown_table([records[name]]), together(records[name])]
+                parts += [f"### {title}", markdown_table([records[name]]), joint_confidence(records[name])]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -121,7 +121,7 @@ def _sizes(records: Mapping[str, Record]) -> Iterator[str]:
 def _kept(record: Record, small: Arm, teacher: Arm) -> tuple[str, str]:
     """Of the teacher's score, and of its time."""
     time = small.speed.p50_ms / teacher.speed.p50_ms if small.speed and teacher.speed else None
-    return n.kept(small.mean(record.metric), teacher.mean(record.metric)), n.percent(time, 0)
+    return n.share_of(small.mean(record.metric), teacher.mean(record.metric)), n.percent(time, 0)
 
 
 def _told(record: Record, arm: Arm) -> str:

@@ -28,8 +28,8 @@ from limbeck.jobs.comparison import CompareRun
 from limbeck.jobs.settings import CacheRun, Run, TrainRun
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
-from limbeck.report.card import markdown_table
-from limbeck.report.writers import sentences
+from limbeck.report.summary import gap_sentences
+from limbeck.report.table import markdown_table
 
 HOME = Path(__file__).resolve().parent.parent
 RESULTS = HOME / "benchmarks" / "results"
@@ -127,7 +127,7 @@ def measured(record: Record) -> str:
     default = [c for c in record.comparisons if c.better == DEFAULT and c.metric == record.metric]
     said = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
     if record.kind == "compare":
-        said = order(record) or next(iter(sentences(record)), "")
+        said = order(record) or next(iter(gap_sentences(record)), "")
         return f"{markdown_table([record])}\n\n{said}\n".replace("\n\n\n", "\n")
     more = (
         "\n\nAll of it, with a picture: [docs/truncated.md](docs/truncated.md).\n" if record.name == TRUNCATED else "\n"

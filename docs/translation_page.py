@@ -8,11 +8,8 @@ from encoders_page import longer
 
 from limbeck.core.record import Record
 from limbeck.jobs.record import TIMED_ONCE
-from limbeck.report.card import markdown_table
-from limbeck.report.columns import halves
-from limbeck.report.gains import gain_sentences, together
-from limbeck.report.summary import speed_conditions
-from limbeck.report.writers import sentences
+from limbeck.report.summary import gain_sentences, gap_sentences, speed_conditions
+from limbeck.report.table import halves, markdown_table
 
 SETS = {"multi30k": "test_2016_flickr", "multi30k_2017": "test_2017_flickr"}
 
@@ -33,7 +30,7 @@ def page(records: Mapping[str, Record], timed: Record | None = None) -> str:
     for name, title in SETS.items():
         if name in records:
             record = records[name]
-            said = [*gain_sentences(record), *filter(None, [together(record)]), *sentences(record)]
+            said = [*gain_sentences(record), *gap_sentences(record)]
             with_speed = any(arm.speed for arm in record.arms)  # on one set only
             tables = [markdown_table([record], keys) for keys in halves(record)[: 1 + with_speed]]
             once = f" {TIMED_ONCE}" if TIMED_ONCE in record.notes else ""

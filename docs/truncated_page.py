@@ -13,17 +13,15 @@ from limbeck.core.record import Arm, Comparison, Record
 from limbeck.core.task import TaskInfo
 from limbeck.objectives import Truncated
 from limbeck.report import numbers as n
-from limbeck.report import svg
+from limbeck.report import plots, svg
 from limbeck.report.charts import axis_title, wide_range
-from limbeck.report.labels import text_width
-from limbeck.report.scale import span
-from limbeck.report.summary import Spread, agreement, of_role, quality, seconds
+from limbeck.report.facts import Spread, fidelity, of_role, quality, seconds
 
 TASK = TaskInfo(kind="mask-fill")
 METRIC = metric_of(TASK, "perplexity")
 FORMS = {"tail": ("tail bucket", "student"), "renorm": ("renormalised", "other-1")}  # name and tone
 LEVELS = {"full": ("whole softmax", "other-2"), "none": ("no teacher", "baseline")}
-PLOT, SIDE, GAP, MARGIN, LEGEND = svg.Size(470, 330), 290.0, 44.0, 16.0, 26.0
+PLOT, SIDE, GAP, MARGIN, LEGEND = svg.Canvas(470, 330), 290.0, 44.0, 16.0, 26.0
 _KEPT = re.compile(r"(?P<form>tail|renorm)-(?P<k>\d+)")
 _STYLE = (Path(report.__file__).parent / "style.css").read_text(encoding="utf-8")
 
@@ -82,7 +80,7 @@ def table(record: Record) -> Iterator[str]:
     columns: dict[str, Callable[[Arm], str]] = {
         "perplexity": lambda arm: _score(quality(arm, METRIC.name), METRIC.name),
         "calibration error": lambda arm: _score(quality(arm, "token_ece"), "token_ece"),
-        "agrees with teacher": lambda arm: _score(agreement(arm), "agreement"),
+        "agrees with teacher": lambda arm: _score(fidelity(arm, "agreement"), "agreement"),
         "downstream accuracy": lambda arm: _score(quality(arm, "accuracy"), "accuracy"),
         "bytes per token": lambda arm: _or_nothing(bytes_of(record, arm)),
         "seconds of training": lambda arm: _or_nothing(seconds_of(record, arm)),
@@ -94,7 +92,7 @@ def table(record: Record) -> Iterator[str]:
 
 
 def _score(found: Spread | None, metric: str) -> str:
-    return n.score_with_sd(metric_of(TASK, metric), found.mean, found.sd) if found else n.NOTHING
+    return n.score(metric_of(TASK, metric), found.mean, found.sd) if found else n.NOTHING
 
 
 def _or_nothing(value: float | None) -> str:
@@ -118,7 +116,7 @@ def picture(record: Record) -> str:
     panels = [(MARGIN, MARGIN, str(curve(record))), (MARGIN + PLOT.width + GAP, MARGIN, kept_bytes)]
     panels.append((MARGIN + PLOT.width + GAP, MARGIN + _height(kept_bytes) + 22, took))
     tall = max(y + _height(drawn) for _, y, drawn in panels) + MARGIN
-    size = svg.Size(2 * MARGIN + PLOT.width + GAP + SIDE, tall)
+    size = svg.Canvas(2 * MARGIN + PLOT.width + GAP + SIDE, tall)
     placed = [svg.element("g", drawn, transform=f"translate({x:g} {y:g})") for x, y, drawn in panels if drawn]
     paper = svg.element("rect", width="100%", height="100%", rx=6, style="fill: var(--paper)")
     title = "The number of words kept against perplexity, bytes on disk and seconds of training"
@@ -142,8 +140,8 @@ def curve(record: Record) -> str:
     heights = [y for p in points for y in (*p.seeds, p.y - (p.sd or 0), p.y + (p.sd or 0))] + [y for *_, y in levels]
     log = wide_range(METRIC, heights)
     widest = 1.1 * max(p.x for p in points)
-    plot = svg.frame(
-        PLOT, (0.0, widest, False), span(heights, log), "words kept, k", axis_title(METRIC), whole=True, log=log
+    plot = plots.axes(
+        PLOT, (0.0, widest, False), svg.span(heights, log), "words kept, k", axis_title(METRIC), whole=True, log=log
     )
     parts = [*plot.parts, *_kept_ticks(points, plot)]
     for _, tone, y in levels:
@@ -152,12 +150,12 @@ def curve(record: Record) -> str:
     for tone in dict.fromkeys(p.tone for p in points):
         parts += _line([p for p in points if p.tone == tone], plot, aside=5.0 if tone == FORMS["renorm"][1] else -5.0)
     drawn = svg.element("g", "".join(parts), transform=f"translate(0 {LEGEND:g})")
-    size = svg.Size(PLOT.width, PLOT.height + LEGEND)
+    size = svg.Canvas(PLOT.width, PLOT.height + LEGEND)
     spoken = "; ".join([*(p.tip for p in points), *(f"{name}: {n.score(METRIC, y)}" for name, _, y in levels)])
     return svg.picture([*_legend(points, levels), drawn], size, f"Perplexity by the number of words kept. {spoken}")
 
 
-def _kept_ticks(points: Sequence[svg.Point], plot: svg.Frame) -> Iterator[str]:
+def _kept_ticks(points: Sequence[plots.Point], plot: plots.Axes) -> Iterator[str]:
     """The values of k themselves, which round ticks miss."""
     for k in sorted({p.x for p in points}):
         x, floor = plot.x(k), plot.y.start
@@ -165,13 +163,13 @@ def _kept_ticks(points: Sequence[svg.Point], plot: svg.Frame) -> Iterator[str]:
         yield svg.text(x, floor + 18, f"{k:g}", "middle", "value")
 
 
-def _points(record: Record) -> Iterator[svg.Point]:
+def _points(record: Record) -> Iterator[plots.Point]:
     for arm in record.arms:
         kept, found = _KEPT.fullmatch(arm.name), quality(arm, METRIC.name)
         if kept and found:
             name, tone = FORMS[kept["form"]]
             tip = f"{name}, k = {kept['k']}: {_score(found, METRIC.name)}"
-            yield svg.Point(float(kept["k"]), found.mean, tone, name, tip, found.values, found.sd)
+            yield plots.Point(float(kept["k"]), found.mean, tone, name, tip, found.values, found.sd)
 
 
 def _levels(record: Record) -> Iterator[tuple[str, str, Spread]]:
@@ -180,7 +178,7 @@ def _levels(record: Record) -> Iterator[tuple[str, str, Spread]]:
             yield (*LEVELS[arm.name], found)
 
 
-def _line(points: Sequence[svg.Point], plot: svg.Frame, aside: float) -> Iterator[str]:
+def _line(points: Sequence[plots.Point], plot: plots.Axes, aside: float) -> Iterator[str]:
     """Marks of two forms at one k stand side by side, so that their whiskers can be told apart."""
     points = sorted(points, key=lambda p: p.x)
     path = " ".join(f"{plot.x(p.x) + aside:.1f},{plot.y(p.y):.1f}" for p in points)
@@ -195,7 +193,7 @@ def _line(points: Sequence[svg.Point], plot: svg.Frame, aside: float) -> Iterato
         yield svg.mark(x, plot.y(p.y), p.tone, p.tip)
 
 
-def _legend(points: Sequence[svg.Point], levels: Sequence[tuple[str, str, float]]) -> Iterator[str]:
+def _legend(points: Sequence[plots.Point], levels: Sequence[tuple[str, str, float]]) -> Iterator[str]:
     """In a row: marks are named beside themselves only where values leave room, and these may not."""
     marks = [(name, svg.mark(8.0, 8.0, tone, radius=4.2)) for tone, name in {p.tone: p.label for p in points}.items()]
     dashes = [
@@ -204,18 +202,18 @@ def _legend(points: Sequence[svg.Point], levels: Sequence[tuple[str, str, float]
     x = 0.0
     for name, drawn in (*marks, *dashes):
         yield svg.element("g", drawn + svg.text(22, 12, name), transform=f"translate({x:g} 0)")
-        x += 22 + text_width(name) + 14
+        x += 22 + svg.text_width(name) + 14
 
 
 def bytes_bars(record: Record) -> str:
     found = {int(kept["k"]): bytes_of(record, arm) for arm in record.arms if (kept := _KEPT.fullmatch(arm.name))}
-    bars = [svg.Bar(f"k = {k}", value, n.figure(value), "teacher") for k, value in sorted(found.items()) if value]
+    bars = [plots.Value(f"k = {k}", value, n.figure(value), "teacher") for k, value in sorted(found.items()) if value]
     return _bars("bytes per token on disk", bars)
 
 
 def seconds_bars(record: Record) -> str:
     bars = [
-        svg.Bar(arm.title, value, n.figure(value), _tone(arm))
+        plots.Value(arm.title, value, n.figure(value), _tone(arm))
         for arm in record.arms
         if arm.role != "teacher" and (value := seconds_of(record, arm))
     ]
@@ -227,8 +225,8 @@ def _tone(arm: Arm) -> str:
     return FORMS[kept["form"]][1] if kept else LEVELS.get(arm.name, ("", "teacher"))[1]
 
 
-def _bars(name: str, bars: Sequence[svg.Bar]) -> str:
-    return str(svg.bars([(name, bars)], max(bar.value for bar in bars), SIDE, name)) if bars else ""
+def _bars(name: str, bars: Sequence[plots.Value]) -> str:
+    return str(plots.bars([(name, bars)], max(bar.value for bar in bars), SIDE, name)) if bars else ""
 
 
 def _height(drawn: str) -> float:

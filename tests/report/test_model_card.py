@@ -11,9 +11,9 @@ import yaml
 from rich.console import Console
 
 from limbeck.core.record import Record
-from limbeck.report.card import markdown_table, model_card
+from limbeck.report.card import model_card
 from limbeck.report.numbers import GAP
-from limbeck.report.table import terminal_table
+from limbeck.report.table import markdown_table, terminal_table
 
 
 def shown(record: Record, width: int = 80) -> str:

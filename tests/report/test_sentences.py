@@ -8,7 +8,8 @@ from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Record
 from limbeck.core.task import TaskInfo
 from limbeck.report import numbers as n
-from limbeck.report.summary import caveats, conclusion, headline, quality
+from limbeck.report.facts import quality
+from limbeck.report.summary import caveats, conclusion, headline
 
 
 def said(record: Record) -> str:

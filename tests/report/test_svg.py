@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limbeck.report import svg
-from limbeck.report.labels import Box, Label, place, text_width
+from limbeck.report import plots, svg
+from limbeck.report.svg import Box, Label, place, text_width
 
 
 def test_ticks_are_round_and_inside() -> None:
@@ -61,8 +61,8 @@ def test_a_lone_label_always_finds_a_place() -> None:
 
 
 def test_marks_at_one_place_are_set_apart_in_order() -> None:
-    assert svg.dodge([100, 101, 300], near=10) == [95.5, 105.5, 300]
-    assert svg.dodge([101, 100], near=10) == [105.5, 95.5]
+    assert plots.dodge([100, 101, 300], near=10) == [95.5, 105.5, 300]
+    assert plots.dodge([101, 100], near=10) == [105.5, 95.5]
 
 
 def test_wide_letters_are_wider() -> None:
@@ -71,19 +71,19 @@ def test_wide_letters_are_wider() -> None:
 
 def test_drawings_are_well_formed_and_escaped() -> None:
     name = '<b>&"'
-    size = svg.Size(300, 200)
+    size = svg.Canvas(300, 200)
     drawn = [
-        svg.scatter([svg.Point(1, 2, "student", name, name, (1.9, 2.1), 0.1)], name, name, size, name),
-        svg.line_chart(
-            [svg.Line(((0, 1), (1, 2)), "student", tip=name, ring=(1, 2))],
-            [svg.Level(3, name, "teacher")],
+        plots.scatter([plots.Point(1, 2, "student", name, name, (1.9, 2.1), 0.1)], name, name, size, name),
+        plots.line_chart(
+            [plots.Line(((0, 1), (1, 2)), "student", tip=name, ring=(1, 2))],
+            [plots.Level(3, name, "teacher")],
             name,
             name,
             size,
             name,
         ),
-        svg.bars([(name, [svg.Bar(name, 0.4, name, "student")])], 1.0, 300, name),
-        svg.intervals([svg.Interval(name, 1, -1, 3, name, "student")], name, 300, name),
+        plots.bars([(name, [plots.Value(name, 0.4, name, "student")])], 1.0, 300, name),
+        plots.intervals([plots.Interval(name, 1, -1, 3, name, "student")], name, 300, name),
         svg.swatch("baseline"),
     ]
     for text in drawn:
@@ -96,12 +96,12 @@ def test_drawings_are_well_formed_and_escaped() -> None:
 
 
 def test_one_point_or_a_flat_line_still_has_a_scale() -> None:
-    size = svg.Size(300, 200)
+    size = svg.Canvas(300, 200)
     for value in (0.0, 81.5):
-        flat = [svg.Line(((0, value), (0, value)), "teacher")]
+        flat = [plots.Line(((0, value), (0, value)), "teacher")]
         for drawn in (
-            svg.scatter([svg.Point(value, value, "teacher")], "x", "y", size, "one"),
-            svg.line_chart(flat, [], "x", "y", size, "flat"),
+            plots.scatter([plots.Point(value, value, "teacher")], "x", "y", size, "one"),
+            plots.line_chart(flat, [], "x", "y", size, "flat"),
         ):
             ET.fromstring(drawn)
             assert "nan" not in drawn

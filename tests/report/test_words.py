@@ -18,13 +18,12 @@ from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Record
 from limbeck.core.task import TaskInfo
 from limbeck.report import numbers as n
-from limbeck.report.bar_charts import calibration, closeness, differences, standing
 from limbeck.report.card import model_card
-from limbeck.report.charts import learning, tones, trade_offs
+from limbeck.report.charts import calibration, closeness, differences, learning, standing, tones, trade_offs
+from limbeck.report.facts import block_length, subject_of, timed
 from limbeck.report.page import page
-from limbeck.report.scale import Scale, span
-from limbeck.report.summary import caveats, conclusion, headline, speed_conditions, subject_of
-from limbeck.report.units import block_length, timed
+from limbeck.report.summary import caveats, conclusion, headline, speed_conditions
+from limbeck.report.svg import Scale, span
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import byte_level
 
@@ -54,7 +53,7 @@ def test_a_perplexity_keeps_the_digits_that_count(value: float, read: str) -> No
 
 
 def test_figures_of_tokens_are_read_like_those_of_rows() -> None:
-    assert n.score_with_sd(metric("perplexity"), 12.344, 0.051) == "12.34 ± 0.05"
+    assert n.score(metric("perplexity"), 12.344, 0.051) == "12.34 ± 0.05"
     assert n.score(metric("token_accuracy"), 0.4321) == f"43.2{n.GAP}%"
     assert n.score(metric("token_nll"), 2.5) == "2.500"
     assert n.difference(metric("perplexity"), -1.153) == f"{n.MINUS}1.15"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from limbeck.cli.flags import with_knobs
+from limbeck.cli.verb import RecordFolder, execute, gather, save, show
 from limbeck.jobs.bench_settings import BenchRun
-from limbeck.jobs.runfile import undot
 
 
 @with_knobs(BenchRun)
@@ -18,7 +17,7 @@ def bench(
         list[str],
         typer.Argument(help="folders of saved classifiers, taggers, readers, language models or translators"),
     ],
-    out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and report.html")] = None,
+    out: RecordFolder = None,
     knobs: dict[str, Any] | None = None,
 ) -> None:
     """Measure latency, throughput, memory and size of saved models, each alone in a process of its own.
@@ -27,19 +26,8 @@ def bench(
 
     Translators, in transformers and in CTranslate2: limbeck bench DIR runs/small/student-int8 --task translate
     """
-    settings = BenchRun(**undot(knobs or {}))
-    from rich.console import Console
+    run = BenchRun(**gather(None, knobs))
+    from limbeck.jobs.bench import bench as job
 
-    from limbeck.cli.display import watching
-    from limbeck.cli.distill import command_line
-    from limbeck.jobs.bench import bench as run_bench
-    from limbeck.report import Report
-    from limbeck.report.table import terminal_table
-
-    with watching() as watcher:
-        record = run_bench(models, run=settings, watcher=watcher, command=command_line())
-    console = Console()
-    console.print(terminal_table(record))
-    if out:
-        record.save(out / "record.json")
-        console.print(f"report  {Report((record,)).save(out / 'report.html')}", highlight=False, soft_wrap=True)
+    record = execute(job, models, run=run)
+    show(record, save(record, out))

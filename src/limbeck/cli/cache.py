@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from limbeck.cli.distill import File, Print, gather
 from limbeck.cli.flags import with_knobs
+from limbeck.cli.verb import File, Print, gather
 from limbeck.jobs.runfile import write_run
 from limbeck.jobs.settings import CacheRun
 
@@ -32,7 +32,7 @@ def cache(run_file: File = None, info: InfoOf = "", print_: Print = False, knobs
 
         show_info(console, info, TopKCache.open(info).info())
         return
-    run = CacheRun(**gather(run_file, knobs or {}, resume=False))
+    run = CacheRun(**gather(run_file, knobs))
     if print_:
         typer.echo(write_run(run), nl=False)
         return

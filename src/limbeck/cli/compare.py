@@ -6,9 +6,8 @@ from typing import Any
 
 import typer
 
-from limbeck.cli.distill import File, Print, Resume, command_line, gather
 from limbeck.cli.flags import with_knobs
-from limbeck.core.errors import KnobError
+from limbeck.cli.verb import File, Print, Resume, execute, gather, likely_kind, need_out, printable, show
 from limbeck.jobs.comparison import CompareRun, columns_of, spelled_out, write_comparison
 
 
@@ -24,29 +23,13 @@ def compare(
     stands in a run file, in a table columns.NAME with a recipe and tables like columns.NAME.student with
     knobs; --print shows one. In brackets: the default.
     """
-    run = CompareRun(**gather(run_file, knobs or {}, resume))
+    run = CompareRun(**gather(run_file, knobs, resume))
     if print_:
-        typer.echo(write_comparison(printable(run)), nl=False)
+        columns = {name: printable(column) for name, column in columns_of(run).items()}
+        typer.echo(write_comparison(spelled_out(run, columns, likely_kind(run))), nl=False)
         return
-    if not run.out:
-        raise KnobError("no place for the result was given", "name a folder with --out, as in --out runs/compare")
-    from rich.console import Console
+    need_out(run.out, "runs/compare")
+    from limbeck.jobs.compare import compare as job
 
-    from limbeck.cli.display import watching
-    from limbeck.jobs.compare import compare as run_compare
-    from limbeck.report.table import terminal_table
-
-    with watching() as watcher:
-        result = run_compare(run=run, resume=resume, watcher=watcher, command=command_line())
-    console = Console()
-    console.print(terminal_table(result.record))
-    console.print(f"models  {result.folder / 'arms'}", highlight=False, soft_wrap=True)
-    console.print(f"report  {result.folder / 'report.html'}", highlight=False, soft_wrap=True)
-
-
-def printable(run: CompareRun) -> CompareRun:
-    """Every recipe spelled out, as far as it is known before the data is read."""
-    from limbeck.cli.distill import printable as complete
-
-    kind = "classify" if run.data.task == "auto" else run.data.task
-    return spelled_out(run, {name: complete(column) for name, column in columns_of(run).items()}, kind)
+    result = execute(job, run=run, resume=resume)
+    show(result.record, {"models": result.folder / "arms", "report": result.folder / "report.html"})

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from limbeck.cli.verb import command_line, show
 from limbeck.core.progress import ProgressItem
 from limbeck.jobs.settings import Run, TrainRun
 
@@ -25,8 +26,6 @@ def demo(
     Weights and sentences come from the package index; no hub, no account. At most 8 minutes on two cores.
     """
     from limbeck.cli.display import watching
-    from limbeck.cli.distill import command_line
-    from limbeck.cli.show import show_result
     from limbeck.data.sources.demo import demo_model, demo_rows
     from limbeck.jobs.distill import distill
     from limbeck.jobs.train import train
@@ -43,7 +42,7 @@ def demo(
         result = distill(
             teacher.folder / "model", data, run=second, resume=True, watcher=watcher, command=command_line()
         )
-    show_result(result, model="student")
+    show(result.record, {"model": result.folder / "student", "report": result.folder / "report.html"})
 
 
 def demo_runs(model: str, out: Path, seeds: int, rows: int) -> tuple[TrainRun, Run]:

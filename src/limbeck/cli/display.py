@@ -83,11 +83,11 @@ def clock_text(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-class Bar:
+class LiveBar:
     """For people at a terminal."""
 
     def __init__(self, console: Console) -> None:
-        self._clock, self._console, self._begin = Clock(), console, time.monotonic()
+        self._clock, self._begin = Clock(), time.monotonic()
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -145,6 +145,6 @@ def watching(console: Console | None = None) -> Iterator[Watcher]:
     if not console.is_terminal:
         yield Lines(console)
         return
-    bar = Bar(console)
+    bar = LiveBar(console)
     with bar.progress:
         yield bar

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from limbeck.cli.flags import with_knobs
-from limbeck.jobs.runfile import undot
+from limbeck.cli.verb import RecordFolder, execute, gather, save, show
+from limbeck.core.metric import metric_of
+from limbeck.core.record import Record
 from limbeck.jobs.settings import MeasuredKnobs
 
 
@@ -16,7 +18,7 @@ from limbeck.jobs.settings import MeasuredKnobs
 def evaluate(
     model: Annotated[str, typer.Argument(help="a classifier, tagger, reader or language model: a folder or a hub id")],
     teacher: Annotated[str, typer.Option("--teacher", help="also say how close the model stays to this one")] = "",
-    out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and report.html")] = None,
+    out: RecordFolder = None,
     knobs: dict[str, Any] | None = None,
 ) -> None:
     """Measure a model on labelled texts: accuracy, F1, calibration, per class, and agreement with a teacher.
@@ -30,21 +32,22 @@ def evaluate(
     A translator, in transformers or in CTranslate2, by BLEU and chrF:
     limbeck eval DIR --task translate --data test.en --target test.de
     """
-    chosen = MeasuredKnobs(**undot(knobs or {}))
-    from rich.console import Console
+    run = MeasuredKnobs(**gather(None, knobs))
+    from limbeck.jobs.evaluate import evaluate as job
 
-    from limbeck.cli.display import watching
-    from limbeck.cli.distill import command_line
-    from limbeck.cli.show import show_quality
-    from limbeck.jobs.evaluate import evaluate as run_evaluate
-    from limbeck.report import Report
-    from limbeck.report.table import terminal_table
+    record = execute(job, model, teacher=teacher, run=run)
+    show(record, save(record, out), _figures(record))
 
-    with watching() as watcher:
-        record = run_evaluate(model, teacher=teacher, run=chosen, watcher=watcher, command=command_line())
-    console = Console()
-    console.print(terminal_table(record))
-    show_quality(console, record)
-    if out:
-        record.save(out / "record.json")
-        console.print(f"report  {Report((record,)).save(out / 'report.html')}", highlight=False, soft_wrap=True)
+
+def _figures(record: Record) -> Table:
+    """Every figure of the model that was asked for, with its meaning."""
+    from limbeck.report import numbers
+
+    table = Table("figure", "value", "meaning", box=None, pad_edge=False, header_style="dim")
+    run = record.arms[-1].runs[0]
+    for name, value in run.quality.items():
+        metric = metric_of(record.task, name)
+        table.add_row(name, numbers.score(metric, value) if name == "perplexity" else f"{value:.4f}", metric.meaning)
+    for score in run.per_class:
+        table.add_row(f"F1 of {score.label}", f"{score.f1:.4f}", f"{score.rows:,} rows")
+    return table

@@ -26,18 +26,19 @@ def with_knobs(
 
     The verb takes its own parameters and `knobs: dict[str, Any]` last.
     """
-    flags = dict(_flags(schema, objectives))
+    knobs = {dotted: _option(dotted, field, panel) for dotted, field, panel in _knobs(schema, objectives)}
+    names = {dotted: dotted.replace(".", "__").replace("-", "_") for dotted in knobs}
 
     def decorate(verb: Callable[..., None]) -> Callable[..., None]:
         own = [p for p in inspect.signature(verb, eval_str=True).parameters.values() if p.name != "knobs"]
 
         def command(**given: Any) -> None:
-            chosen = {flags[name][0]: given.pop(name) for name in flags if name in given}
+            chosen = {dotted: given.pop(name, None) for dotted, name in names.items()}
             verb(**given, knobs={dotted: value for dotted, value in chosen.items() if value is not None})
 
         made = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-            for name, (_, annotation) in flags.items()
+            inspect.Parameter(names[dotted], inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            for dotted, annotation in knobs.items()
         ]
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + made
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -48,28 +49,25 @@ def with_knobs(
     return decorate
 
 
-def _flags(schema: type[Settings], objectives: bool) -> Iterator[tuple[str, tuple[str, Any]]]:
-    """Parameter name → dotted knob and annotation."""
+def _knobs(schema: type[Settings], objectives: bool) -> Iterator[tuple[str, FieldInfo, str]]:
+    """Dotted name, field, and the panel of the help that it is in."""
     for name, field in schema.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            for key, inner in kind.model_fields.items():
-                yield f"{name}__{key}", (f"{name}.{key}", _option(f"{name}.{key}", inner, name))
+            yield from ((f"{name}.{key}", inner, name) for key, inner in kind.model_fields.items())
         elif get_origin(kind) is not dict:
-            yield name, (name, _option(name, field, "the job"))
-    for entry in TABLES.values() if issubclass(schema, Knobs) else ():
-        for key, inner in entry.cls.model_fields.items() if not entry.by_name else ():
-            yield f"{entry.name}__{key}", (f"{entry.name}.{key}", _option(f"{entry.name}.{key}", inner, entry.name))
+            yield name, field, "the job"
+    for table in TABLES.values() if issubclass(schema, Knobs) else ():
+        if not table.by_name:
+            yield from ((f"{table.name}.{key}", inner, table.name) for key, inner in table.cls.model_fields.items())
     for name, card in METHODS.items() if objectives else ():
         weight = FieldInfo(annotation=float, default=None, description=f"share of '{name}' in the sum: {card.summary}")
         for key, field in {"weight": weight, **card.cls.model_fields}.items():
-            dotted = f"objective.{name}.{key}"
-            yield f"objective__{name}__{key}".replace("-", "_"), (dotted, _option(dotted, field, "objective"))
+            yield f"objective.{name}.{key}", field, "objective"
     for name in _stage_names() if objectives else ():
         for key, field in StageSettings.model_fields.items():
             if key != "objective":  # the terms of a stage have flags like those of the main one
-                dotted = f"stages.{name}.{key}"
-                yield f"stages__{name}__{key}".replace("-", "_"), (dotted, _option(dotted, field, "stages"))
+                yield f"stages.{name}.{key}", field, "stages"
 
 
 def _stage_names() -> list[str]:

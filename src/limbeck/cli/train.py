@@ -6,8 +6,8 @@ from typing import Any
 
 import typer
 
-from limbeck.cli.distill import File, Print, Resume, command_line, gather
 from limbeck.cli.flags import with_knobs
+from limbeck.cli.verb import File, Print, Resume, execute, gather, show
 from limbeck.jobs.runfile import write_run
 from limbeck.jobs.settings import TrainRun
 
@@ -29,14 +29,11 @@ def train(
     A translator from two files; without --model a new one, its shape in the table seq2seq:
     limbeck train --task translate --data train.en --target train.de --out runs/teacher
     """
-    run = TrainRun(**gather(run_file, knobs or {}, resume))
+    run = TrainRun(**gather(run_file, knobs, resume))
     if print_:
         typer.echo(write_run(run), nl=False)
         return
-    from limbeck.cli.display import watching
-    from limbeck.cli.show import show_result
-    from limbeck.jobs.train import train as run_train
+    from limbeck.jobs.train import train as job
 
-    with watching() as watcher:
-        result = run_train(run=run, resume=resume, watcher=watcher, command=command_line())
-    show_result(result, model="model")
+    result = execute(job, run=run, resume=resume)
+    show(result.record, {"model": result.folder / "model", "report": result.folder / "report.html"})

@@ -38,7 +38,7 @@ from limbeck.measure.quality import compare
 from limbeck.measure.size import size_of
 from limbeck.measure.speed import speeds_of
 from limbeck.recipes.recipe import RECIPES, Apply
-from limbeck.report.units import layers
+from limbeck.report.facts import layers
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import Evaluation, Setup
 

@@ -28,7 +28,8 @@ class Report:
 
     def markdown(self) -> str:
         """The model card of a single run or the card of a comparison; of several runs, the table of all arms."""
-        from limbeck.report.card import comparison_card, markdown_table, model_card
+        from limbeck.report.card import comparison_card, model_card
+        from limbeck.report.table import markdown_table
 
         if len(self.records) > 1:
             return markdown_table(self.records)

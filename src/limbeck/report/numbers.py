@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 from limbeck.core.metric import Metric
 
@@ -16,44 +17,34 @@ def opening(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def known(value: float | None) -> bool:
+def known(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value)
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    return f"{100 * value:.{digits}f}{GAP}%" if value is not None and known(value) else NOTHING
+    return f"{100 * value:.{digits}f}{GAP}%" if known(value) else NOTHING
 
 
-def kept(mine: float, theirs: float) -> str:
+def share_of(mine: float, theirs: float) -> str:
     """Of the teacher's score. Downwards: who is below the teacher never keeps 100 %."""
     return percent(math.floor(1000 * mine / theirs) / 1000)
 
 
-def score(metric: Metric, value: float | None) -> str:
-    if value is None or not known(value):
-        return NOTHING
-    return percent(value) if metric.is_share else f"{value:,.{_digits(metric, value)}f}".replace("-", MINUS)
-
-
-def score_with_sd(metric: Metric, mean: float | None, sd: float | None) -> str:
+def score(metric: Metric, mean: float | None, sd: float | None = None) -> str:
     """81.5 ± 0.4 %, 0.815 ± 0.004 or 12.34 ± 0.05; without a deviation where one run cannot have one."""
-    if mean is None or sd is None or not known(mean):
-        return score(metric, mean)
-    if metric.is_share:
-        return f"{100 * mean:.1f} ± {100 * sd:.1f}{GAP}%"
-    digits = _digits(metric, mean)
-    return f"{mean:,.{digits}f} ± {sd:,.{digits}f}".replace("-", MINUS)
+    if not known(mean):
+        return NOTHING
+    if metric.unit == "share":
+        return percent(mean) if sd is None else f"{100 * mean:.1f} ± {100 * sd:.1f}{GAP}%"
+    digits = decimals(metric, mean)
+    return _minus(f"{mean:,.{digits}f}" + (f" ± {sd:,.{digits}f}" if sd is not None else ""))
 
 
-def _digits(metric: Metric, value: float) -> int:
-    """Decimals: of a perplexity as many as leave it four digits, 12.34 or 1,234."""
-    if metric.unit != "perplexity" or value <= 0:
-        return decimals(metric)
-    return min(3, max(0, 3 - math.floor(math.log10(float(f"{value:.3e}")))))
-
-
-def decimals(metric: Metric) -> int:
-    """Three of a correlation or an error, one of BLEU; and as many of a difference between two."""
+def decimals(metric: Metric, value: float = 0.0) -> int:
+    """Three of a correlation or an error, one of BLEU, and as many of a difference between two; of a perplexity as many
+    as leave it four digits, 12.34 or 1,234."""
+    if metric.unit == "perplexity" and value > 0:
+        return min(3, max(0, 3 - math.floor(math.log10(float(f"{value:.3e}")))))
     return 1 if metric.unit == "hundred" else 3
 
 
@@ -61,20 +52,20 @@ def difference(metric: Metric, value: float) -> str:
     """A signed difference; shares differ by points, so that 1 % of 80 % cannot be meant."""
     if metric.unit == "perplexity":
         return ("+" if value > 0 else "") + figure(value)
-    return points(value) if metric.is_share else f"{value:+.{decimals(metric)}f}".replace("-", MINUS)
+    return points(value) if metric.unit == "share" else _minus(f"{value:+.{decimals(metric)}f}")
 
 
 def points(share: float) -> str:
     """A signed difference of shares."""
-    return f"{100 * share:+.1f}{GAP}points".replace("-", MINUS)
+    return _minus(f"{100 * share:+.1f}{GAP}points")
 
 
 def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def plural(value: int, one: str, many: str = "") -> str:
-    return f"{count(value)} {one if value == 1 else many or one + 's'}"
+def plural(value: int, one: str) -> str:
+    return f"{count(value)} {one if value == 1 else one + 's'}"
 
 
 def millions(value: float) -> str:
@@ -99,7 +90,7 @@ def figure(value: float) -> str:
     if value == 0:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{digits}f}".replace("-", MINUS)
+    return _minus(f"{value:,.{digits}f}")
 
 
 def duration(seconds: float) -> str:
@@ -124,3 +115,7 @@ def ratio(value: float) -> str:
     if value < 0.995:
         return f"{100 * value:.0f}{GAP}% of"
     return f"{value:.1f} times" if value < 10 else f"{value:,.0f} times"
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", MINUS)

@@ -1,4 +1,4 @@
-"""Small charts as SVG text: axes, points, lines, bars, intervals. Pure functions of numbers.
+"""SVG as text: elements, marks, scales from values to pixels, and names that cover neither each other nor a mark.
 
 Colours are classes (`tone-student` …) that the page's style sheet gives for light and dark. A mark's `title` is its
 tooltip.
@@ -6,92 +6,15 @@ tooltip.
 
 from __future__ import annotations
 
+import math
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from limbeck.report.labels import Box, Label, fitted, place, text_width
-from limbeck.report.scale import Scale, from_zero, log_ticks, nice_ticks, padded, span, tick_texts
-
 FONT = 12.0  # the page draws charts at their natural size, so this is what a person sees
-
-
-@dataclass(frozen=True)
-class Size:
-    width: float
-    height: float
-
-
-@dataclass(frozen=True)
-class Point:
-    """A mean with its seeds. `chain` joins points that belong together by a thin line."""
-
-    x: float
-    y: float
-    tone: str
-    label: str = ""
-    tip: str = ""
-    seeds: tuple[float, ...] = ()
-    sd: float | None = None
-    chain: str = ""
-
-
-@dataclass(frozen=True)
-class Line:
-    points: tuple[tuple[float, float], ...]
-    tone: str
-    faint: bool = False
-    tip: str = ""
-    ring: tuple[float, float] | None = None  # a point worth a mark of its own
-
-
-@dataclass(frozen=True)
-class Level:
-    """A horizontal dashed line with its name."""
-
-    y: float
-    label: str
-    tone: str
-
-
-@dataclass(frozen=True)
-class Bar:
-    label: str
-    value: float
-    text: str
-    tone: str
-
-
-@dataclass(frozen=True)
-class Interval:
-    label: str
-    middle: float
-    low: float
-    high: float
-    text: str
-    tone: str
-
-
-def element(tag: str, body: str = "", **attributes: object) -> str:
-    given = "".join(f' {name.strip("_").replace("_", "-")}="{_text(value)}"' for name, value in attributes.items())
-    return f"<{tag}{given}>{body}</{tag}>"
-
-
-def _text(value: object) -> str:
-    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(escape(str(value)))
-
-
-def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "tick") -> str:
-    return element("text", str(escape(words)), x=x, y=y, text_anchor=anchor, class_=kind)
-
-
-def picture(parts: Iterable[str], size: Size, title: str) -> Markup:
-    """The drawing with its accessible name."""
-    body = element("title", str(escape(title))) + "".join(parts)
-    box = f"0 0 {size.width:g} {size.height:g}"
-    return Markup(element("svg", body, viewBox=box, width=size.width, height=size.height, role="img", aria_label=title))
-
+NEAR = 60.0  # pixels within which a name is written only once
 
 _SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 _DIAMOND = ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0))
@@ -107,14 +30,41 @@ _SHAPES: dict[str, Sequence[tuple[float, float]]] = {
 }
 
 
+@dataclass(frozen=True)
+class Canvas:
+    width: float
+    height: float
+
+
+def element(tag: str, body: str = "", tip: str = "", **attributes: object) -> str:
+    """A trailing underscore keeps a name from being Python's: class_."""
+    inside = (element("title", str(escape(tip))) if tip else "") + body
+    given = "".join(f' {name.strip("_").replace("_", "-")}="{_value(value)}"' for name, value in attributes.items())
+    return f"<{tag}{given}>{inside}</{tag}>"
+
+
+def _value(value: object) -> str:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(escape(str(value)))
+
+
+def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "tick") -> str:
+    return element("text", str(escape(words)), x=x, y=y, text_anchor=anchor, class_=kind)
+
+
+def picture(parts: Iterable[str], canvas: Canvas, title: str) -> Markup:
+    """The drawing with its accessible name."""
+    width, height = canvas.width, canvas.height
+    box = f"0 0 {width:g} {height:g}"
+    body = "".join(parts)
+    return Markup(element("svg", body, title, viewBox=box, width=width, height=height, role="img", aria_label=title))
+
+
 def mark(x: float, y: float, tone: str, tip: str = "", radius: float = 5.5) -> str:
     """The solid marker of a mean; each tone has a shape of its own, so that colour is not the only sign."""
-    title = element("title", str(escape(tip))) if tip else ""
-    name = f"mark tone-{tone}"
     if tone == "teacher":
-        return element("circle", title, cx=x, cy=y, r=radius, class_=name)
+        return element("circle", tip=tip, cx=x, cy=y, r=radius, class_="mark tone-teacher")
     corners = " ".join(f"{x + radius * dx:.1f},{y + radius * dy:.1f}" for dx, dy in _SHAPES[tone])
-    return element("polygon", title, points=corners, class_=name)
+    return element("polygon", tip=tip, points=corners, class_=f"mark tone-{tone}")
 
 
 def swatch(tone: str) -> Markup:
@@ -123,182 +73,171 @@ def swatch(tone: str) -> Markup:
     return Markup(element("svg", drawn, viewBox="0 0 14 14", width=14, height=14, aria_hidden="true", class_="swatch"))
 
 
+def text_width(words: str) -> float:
+    """A safe estimate: a wide (CJK) character takes an em, others little more than half of one."""
+    return sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.58 for c in words) * FONT
+
+
+def fitted(words: str, width: float) -> str:
+    """The words, cut with an ellipsis where they would run out of the drawing."""
+    if text_width(words) <= width:
+        return words
+    while words and text_width(words + "…") > width:
+        words = words[:-1]
+    return words.rstrip() + "…"
+
+
 @dataclass(frozen=True)
-class Frame:
-    """The plotting area and its two scales."""
+class Scale:
+    """Maps a value to a pixel, straight or by its logarithm."""
 
-    x: Scale
-    y: Scale
-    parts: tuple[str, ...]
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
 
-    @property
-    def box(self) -> Box:
-        return Box(self.x.start, self.y.end, self.x.end, self.y.start)
+    def __call__(self, value: float) -> float:
+        # A whisker may reach below zero, where there are no logarithms: it ends with the axis.
+        low, high, at = (math.log(max(v, self.low)) if self.log else v for v in (self.low, self.high, value))
+        return self.start + (at - low) / (high - low) * (self.end - self.start)
 
-
-def frame(
-    size: Size,
-    xs: tuple[float, float, bool],
-    ys: tuple[float, float],
-    x_title: str,
-    y_title: str,
-    whole: bool = False,
-    log: bool = False,
-) -> Frame:
-    """Axes: the vertical one is named above itself, where the name needs no turning."""
-    y_ticks = log_ticks(*ys) if log else nice_ticks(*ys, int(size.height / 48))
-    y_texts = tick_texts(y_ticks)
-    left = max(text_width(label, FONT) for label in y_texts) + 10
-    x = Scale(xs[0], xs[1], left, size.width - 8, xs[2])
-    y = Scale(ys[0], ys[1], size.height - 42, 26, log)
-    parts = [text(0, 11, y_title, kind="axis"), text(x.end, size.height - 6, x_title, "end", "axis")]
-    for tick, label in zip(y_ticks, y_texts, strict=True):
-        parts.append(element("line", x1=x.start, x2=x.end, y1=y(tick), y2=y(tick), class_="grid"))
-        parts.append(text(left - 8, y(tick) + 4, label, "end"))
-    x_ticks = x.ticks(max(2, int(size.width / 90)))
-    if whole:
-        x_ticks = [tick for tick in x_ticks if tick == int(tick)]
-    for tick, label in zip(x_ticks, tick_texts(x_ticks), strict=True):
-        parts.append(element("line", x1=x(tick), x2=x(tick), y1=y.start, y2=y.start + 4, class_="rule"))
-        parts.append(text(x(tick), y.start + 18, label, "middle"))
-    parts.append(element("line", x1=x.start, x2=x.end, y1=y.start, y2=y.start, class_="rule"))
-    return Frame(x, y, tuple(parts))
+    def ticks(self, count: int, whole: bool = False) -> list[tuple[float, str]]:
+        """Round values and their texts, about `count` of them; only whole numbers if asked."""
+        ticks = log_ticks(self.low, self.high) if self.log else nice_ticks(self.low, self.high, count)
+        ticks = [tick for tick in ticks if not whole or tick == int(tick)]
+        return list(zip(ticks, tick_texts(ticks), strict=True))
 
 
-def dodge(pixels: Sequence[float], near: float = 10.0) -> list[float]:
-    """Sets marks that share an x side by side, each `near` from the next, in the order of their values."""
-    order = sorted(range(len(pixels)), key=lambda i: pixels[i])
-    groups: list[list[int]] = []
-    for i in order:
-        if groups and pixels[i] - pixels[groups[-1][0]] < near:
-            groups[-1].append(i)
-        else:
-            groups.append([i])
-    moved = list(pixels)
-    for group in groups:
-        centre = sum(pixels[i] for i in group) / len(group)
-        for position, i in enumerate(group if len(group) > 1 else []):
-            moved[i] = centre + near * (position - (len(group) - 1) / 2)
-    return moved
+def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round numbers inside [low, high]: steps of 1, 2, 2.5 or 5 times a power of ten, about `count` of them."""
+    rough = (high - low) / max(1, count)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * nice for nice in (1, 2, 2.5, 5, 10) if power * nice >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 12) + 0.0 for i in range(first, last + 1)]
 
 
-def scatter(
-    points: Sequence[Point],
-    x_title: str,
-    y_title: str,
-    size: Size,
-    title: str,
-    apart: bool = True,
-    log: bool = False,
-) -> Markup:
-    """Every mean a marker, every seed a faint dot beside it, one standard deviation up and down as a whisker."""
-    heights = [y for p in points for y in (p.y, *p.seeds, p.y + (p.sd or 0), p.y - (p.sd or 0))]
-    plot = frame(size, from_zero(p.x for p in points), span(heights, log), x_title, y_title, log=log)
-    pixels = [plot.x(p.x) for p in points]
-    xs = dodge(pixels) if apart else pixels
-    under, over, taken, labels = _chains(points, xs, plot), [], [], []
-    for p, x in zip(points, xs, strict=True):
-        y = plot.y(p.y)
-        top, bottom = plot.y(p.y + (p.sd or 0)), plot.y(p.y - (p.sd or 0))
-        if p.sd:
-            under.append(element("path", d=_whisker(x, top, bottom), class_=f"whisker tone-{p.tone}"))
-        under += [element("circle", cx=x - 9, cy=plot.y(s), r=3, class_=f"seed tone-{p.tone}") for s in p.seeds]
-        over.append(mark(x, y, p.tone, p.tip))
-        taken.append(Box(x - (13 if p.seeds else 7), min(top, y - 7), x + 7, max(bottom, y + 7)))
-        if p.label:
-            labels.append(Label(x, y, p.label, p.tone))
-    drawn = [
-        text(at.x, at.y, at.label.text, at.anchor, f"name tone-{at.label.tone}")
-        for at in place(labels, taken, plot.box)
+def log_ticks(low: float, high: float) -> list[float]:
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [nice * 10.0**power for power in powers for nice in (1, 2, 5)]
+    return [tick for tick in ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """The ticks with as many decimals as tell them apart, the same for all."""
+    for digits in range(7):
+        if all(abs(round(tick, digits) - tick) < 1e-9 * max(1.0, abs(tick)) for tick in ticks):
+            break
+    return [f"{tick:,.{digits}f}".replace("-", "\u2212") for tick in ticks]
+
+
+def padded(values: Sequence[float], share: float = 0.12) -> tuple[float, float]:
+    """A range that holds the values with air around them, also when there is only one."""
+    low, high = min(values), max(values)
+    air = max((high - low) * share, abs(high) * 0.02 if high == low else 0.0, 1e-6)
+    return low - air, high + air
+
+
+def span(values: Sequence[float], log: bool = False, share: float = 0.16) -> tuple[float, float]:
+    """The same, or on a logarithmic scale with air that multiplies; what is not positive has no place there."""
+    if not log:
+        return padded(values, share)
+    positive = [value for value in values if value > 0]
+    return min(positive) / 1.25, max(positive) * 1.25
+
+
+def from_zero(values: Sequence[float]) -> tuple[float, float, bool]:
+    """Low, high and whether to use logarithms: lengths compare truly from zero, unless they differ 20-fold."""
+    positive = [value for value in values if value > 0] or [1.0]
+    if max(positive) > 20 * min(positive):
+        return min(positive) / 1.6, max(positive) * 1.6, True
+    return 0.0, max(positive) * 1.12, False
+
+
+@dataclass(frozen=True)
+class Box:
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def overlap(self, other: Box) -> float:
+        wide = min(self.right, other.right) - max(self.left, other.left)
+        high = min(self.bottom, other.bottom) - max(self.top, other.top)
+        return wide * high if wide > 0 and high > 0 else 0.0
+
+    def gap(self, other: Box) -> float:
+        wide = max(self.left - other.right, other.left - self.right, 0.0)
+        high = max(self.top - other.bottom, other.top - self.bottom, 0.0)
+        return math.hypot(wide, high)
+
+    def holds(self, other: Box) -> bool:
+        within = self.left <= other.left and other.right <= self.right
+        return within and self.top <= other.top and other.bottom <= self.bottom
+
+
+@dataclass(frozen=True)
+class Label:
+    """A name that belongs to the mark at x, y."""
+
+    x: float
+    y: float
+    text: str
+    tone: str = ""
+
+
+@dataclass(frozen=True)
+class Placed:
+    label: Label
+    x: float
+    y: float  # the baseline
+    anchor: str
+    box: Box
+
+
+def place(labels: Sequence[Label], marks: Sequence[Box], bounds: Box) -> list[Placed]:
+    """Puts each label in the first free place around its mark; one that finds none is left to its tooltip."""
+    placed: list[Placed] = []
+    for label in labels:
+        if any(done.label.text == label.text and abs(done.label.x - label.x) < NEAR for done in placed):
+            continue
+        blocked = [*marks, *(done.box for done in placed)]
+        free = (
+            candidate
+            for candidate in _around(label, bounds)
+            if bounds.holds(candidate.box)
+            and not any(candidate.box.overlap(box) for box in blocked)
+            and _is_nearest(candidate, marks)
+        )
+        placed += [candidate] if (candidate := next(free, None)) else []
+    return placed
+
+
+def _is_nearest(candidate: Placed, marks: Sequence[Box]) -> bool:
+    """Whether a reader would give the label to its own mark."""
+    at = Box(candidate.label.x, candidate.label.y, candidate.label.x, candidate.label.y)
+    own = min((candidate.box.gap(mark) for mark in marks if mark.holds(at)), default=0.0)
+    return all(candidate.box.gap(mark) > own for mark in marks if not mark.holds(at))
+
+
+def _around(label: Label, bounds: Box) -> list[Placed]:
+    """Right, left, above, below; then the corners, a little further off. Above and below may slide along the edge."""
+    wide = text_width(label.text)
+    corners = [
+        (side * 11.0, lift, "start" if side > 0 else "end") for lift in (-9.0, 17.0, -22.0, 30.0) for side in (1, -1)
     ]
-    return picture([*plot.parts, *under, *over, *drawn], size, title)
-
-
-def _whisker(x: float, top: float, bottom: float) -> str:
-    return f"M{x - 4:.1f} {top:.1f}h8M{x:.1f} {top:.1f}V{bottom:.1f}M{x - 4:.1f} {bottom:.1f}h8"
-
-
-def _chains(points: Sequence[Point], xs: Sequence[float], plot: Frame) -> list[str]:
-    chains: dict[str, list[str]] = {}
-    for p, x in zip(points, xs, strict=True):
-        if p.chain:
-            chains.setdefault(p.chain, []).append(f"{x:.1f},{plot.y(p.y):.1f}")
-    return [element("polyline", points=" ".join(path), class_="chain") for path in chains.values() if len(path) > 1]
-
-
-def line_chart(
-    lines: Sequence[Line],
-    levels: Sequence[Level],
-    x_title: str,
-    y_title: str,
-    size: Size,
-    title: str,
-    whole: bool = False,
-    log: bool = False,
-    ends: tuple[float, float] | None = None,
-) -> Markup:
-    """Lines over steps or epochs; means are strong, single seeds faint. `ends` are those of a scale that is shared."""
-    xs = [x for line in lines for x, _ in line.points]
-    heights = [y for line in lines for _, y in line.points] + [level.y for level in levels]
-    low, high = min(0.0, *xs), max(xs)
-    ends = ends or (span(heights, log) if log else padded(heights))
-    plot = frame(size, (low, high if high > low else low + 1, False), ends, x_title, y_title, whole, log)
-    parts = list(plot.parts)
-    for level in levels:
-        y = plot.y(level.y)
-        parts.append(element("line", x1=plot.x.start, x2=plot.x.end, y1=y, y2=y, class_=f"level tone-{level.tone}"))
-        parts.append(text(plot.x.start + 4, y - 6, level.label, kind=f"name tone-{level.tone}"))
-    for line in sorted(lines, key=lambda line: not line.faint):
-        path = " ".join(f"{plot.x(x):.1f},{plot.y(y):.1f}" for x, y in line.points)
-        kind = f"{'faint' if line.faint else 'strong'} tone-{line.tone}"
-        parts.append(element("polyline", points=path, class_=f"line {kind}"))
-        if line.ring:
-            x, y = line.ring
-            tip = element("title", str(escape(line.tip))) if line.tip else ""
-            parts.append(
-                element("circle", tip, cx=plot.x(x), cy=plot.y(y), r=3.5, class_=f"mark ring tone-{line.tone}")
-            )
-    return picture(parts, size, title)
-
-
-def bars(groups: Sequence[tuple[str, Sequence[Bar]]], top: float, width: float, title: str) -> Markup:
-    """Horizontal bars in named groups; each bar carries its name above and its value at its end."""
-    parts: list[str] = []
-    room = max(text_width(bar.text, FONT) for _, group in groups for bar in group) + 8
-    y = 0.0
-    for name, group in groups:
-        if name:
-            parts.append(text(0, y + 12, fitted(name, width), kind="axis"))
-            y += 22
-        for bar in group:
-            length = max(1.0, (width - room) * bar.value / top)
-            parts.append(text(0, y + 11, fitted(bar.label, width)))
-            parts.append(element("rect", x=0, y=y + 17, width=width - room, height=8, rx=1, class_="track"))
-            parts.append(element("rect", x=0, y=y + 17, width=length, height=8, rx=1, class_=f"bar tone-{bar.tone}"))
-            parts.append(text(width, y + 25, bar.text, "end", "value"))
-            y += 36
-        y += 10
-    return picture(parts, Size(width, y - 10), title)
-
-
-def intervals(rows: Sequence[Interval], x_title: str, width: float, title: str) -> Markup:
-    """Differences with their intervals, and the zero they must clear to mean something."""
-    low, high = padded([0.0, *(v for row in rows for v in (row.low, row.high))], 0.08)
-    tall = 60.0
-    size = Size(width, tall * len(rows) + 42)
-    x = Scale(low, high, 4, width - 4)
-    ticks = nice_ticks(low, high, max(2, int(width / 90)))
-    floor = size.height - 40
-    parts = [text(x.end, size.height - 4, x_title, "end", "axis")]
-    for tick, label in zip(ticks, tick_texts(ticks), strict=True):
-        parts.append(element("line", x1=x(tick), x2=x(tick), y1=22.0, y2=floor, class_="zero" if tick == 0 else "grid"))
-        parts.append(text(min(max(x(tick), 10), width - 10), floor + 16, label, "middle"))
-    for i, row in enumerate(rows):
-        y = tall * i + 46
-        tip = element("title", str(escape(f"{row.label}\n{row.text}")))
-        half = text_width(row.text, FONT) / 2
-        parts.append(text(0, y - 35, fitted(row.label, width), kind="halo"))
-        parts.append(text(min(max(x(row.middle), half), width - half), y - 11, row.text, "middle", "value halo"))
-        parts.append(element("line", x1=x(row.low), x2=x(row.high), y1=y, y2=y, class_=f"interval tone-{row.tone}"))
-        parts.append(element("circle", tip, cx=x(row.middle), cy=y, r=5.0, class_=f"mark tone-{row.tone}"))
-    return picture(parts, size, title)
+    spots = [
+        *((13.0, 4.0, "start"), (-13.0, 4.0, "end"), (-18.0, 4.0, "end")),
+        *((0.0, -14.0, "middle"), (0.0, 24.0, "middle")),
+        *corners,
+        *((0.0, -28.0, "middle"), (0.0, 38.0, "middle")),
+    ]
+    placed = []
+    for dx, dy, anchor in spots:
+        x, y = label.x + dx, label.y + dy
+        if anchor == "middle":
+            x = min(max(x, bounds.left + wide / 2 + 1), bounds.right - wide / 2 - 1)
+        left = x - {"start": 0.0, "middle": wide / 2, "end": wide}[anchor]
+        placed.append(Placed(label, x, y, anchor, Box(left, y - FONT + 1, left + wide, y + 3)))
+    return placed

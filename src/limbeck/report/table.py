@@ -1,9 +1,10 @@
-"""The end of a run in the terminal: one table, and the honest sentences under it."""
+"""The table of models: what each column holds, and the table in Markdown and in the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
@@ -11,14 +12,20 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from limbeck.core.record import Record
+from limbeck.core.metric import metrics_of
+from limbeck.core.record import Arm, Comparison, Record, Speed
+from limbeck.report import facts, summary
 from limbeck.report import numbers as n
-from limbeck.report.columns import brief, columns
-from limbeck.report.gains import failure_text, together
-from limbeck.report.models import models
-from limbeck.report.summary import caveats, conclusion, headline, subject_of
-from limbeck.report.units import decoding, timed
-from limbeck.report.writers import sentences
+
+BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
+COMPARED = ("shape", "quality", "gain", "verdict", "agreement", "parameters", "bytes", "p50", "training")
+# Models whose predictions are decoded texts: in short, and as the table of Kim and Rush (2016) has them.
+DECODED = ("quality", "bleu_beam", "p_best", "parameters", "bytes", "throughput")
+PAPER = (
+    *("quality", "bleu_beam", "beam_gain", "chrf", "perplexity", "perplexity_of_teacher", "p_best", "agreement"),
+    *("parameters", "bytes", "p50", "throughput"),
+)
+COSTS = ("shape", "parameters", "bytes", "p50", "throughput")
 
 _SHORT = {
     "agrees with teacher": "agrees",
@@ -28,37 +35,214 @@ _SHORT = {
 }
 _FIRST_TO_GO = ("shape", "verdict", "gain")  # of translators; the others stay, and names are folded
 _LAST_TO_GO = ("quality", "gain", "verdict", "p50", "training", "shape", "parameters", "agreement", "bytes")
-
 WIDEST = 24  # characters of a name before it is folded
+
+
+@dataclass(frozen=True)
+class Cell:
+    text: str = n.NOTHING
+    value: float | None = None  # what sorting compares
+
+
+@dataclass(frozen=True)
+class Column:
+    key: str
+    title: str
+    cell: Callable[[Record, Arm], Cell]
+    hint: str = ""
+
+
+def brief(records: Sequence[Record]) -> tuple[str, ...]:
+    """The columns that a README or a terminal has room for."""
+    compared = len(records) == 1 and records[0].kind == "compare"
+    if facts.all_decoded(records):
+        return (*DECODED, "shape", "gain", "verdict") if compared else DECODED
+    return COMPARED if compared else BRIEF
+
+
+def full(record: Record) -> tuple[str, ...]:
+    """The columns of a record's own card and, of a comparison, of its page."""
+    if not facts.units(record).decoded:
+        return brief([record])
+    return (*PAPER, "shape", "gain", "verdict") if record.kind == "compare" else PAPER
+
+
+def halves(record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The full columns of a comparison of translators, too many for a page: their quality, and their costs."""
+    return tuple(key for key in full(record) if key not in COSTS), COSTS
+
+
+def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]:
+    """The columns of these keys, or all, that hold at least one value. Translators have the paper's instead of all."""
+    decoded = facts.all_decoded(records)
+    keys = keys or (PAPER if decoded else ())
+    possible = [
+        Column("shape", "shape", _shape, "layers and width"),
+        _quality_column(records),
+        *(_paper_columns(records) if decoded else ()),
+        *_other_columns(records),
+    ]
+    rows = [(record, model) for record in records for model in facts.models(record)]
+    return [
+        column
+        for column in possible
+        if (not keys or column.key in keys) and any(column.cell(*row).value is not None for row in rows)
+    ]
+
+
+def _quality_column(records: Sequence[Record]) -> Column:
+    """The primary metric; where it is not the same for all, each cell names its own."""
+    metrics = [facts.primary(record) for record in records]
+    title, meaning = facts.in_common([m.title for m in metrics], ""), facts.in_common([m.meaning for m in metrics], "")
+    if not title:
+        return Column("quality", "quality", _named_quality, meaning)
+    greedy = title == "BLEU" and facts.all_decoded(records)
+    return Column("quality", f"{title} K=1" if greedy else title, _quality, meaning)
+
+
+def _paper_columns(records: Sequence[Record]) -> list[Column]:
+    """The metrics with a column of their own, in the paper's order; BLEU of a beam names its width, where it is one."""
+    beam, known = facts.beam_of(records), metrics_of(records[0].task)
+    titles = {"bleu_beam": f"BLEU K={beam}"} if beam else {}
+    return [
+        Column(key, titles.get(key, known[key].column), partial(_quality, name=key), known[key].meaning)
+        for key in PAPER
+        if key in known
+    ]
+
+
+def _other_columns(records: Sequence[Record]) -> list[Column]:
+    rate = f"{facts.timed_unit(records)}s/s"
+    one = facts.timed(records) + (f", {facts.decoding(records)}" if facts.all_decoded(records) else "")
+    agree = facts.in_common(
+        [facts.metric_named(record, "agreement").meaning for record in records],
+        "share of predictions that are the teacher’s",
+    )
+    return [
+        Column("gain", "over no teacher", _gain, "than the same student trained without a teacher, and the interval"),
+        Column("verdict", "verdict", _verdict, "an interval that holds 0 leaves it unclear"),
+        Column("agreement", "agrees with teacher", _agreement, agree),
+        Column("parameters", "parameters", lambda _, arm: _cell(arm.size.parameters if arm.size else None, n.millions)),
+        Column("bytes", "on disk", lambda _, arm: _cell(arm.size.bytes_on_disk if arm.size else None, n.megabytes)),
+        _speed("p50", "p50", lambda speed: speed.p50_ms, n.milliseconds, f"for one {one}, median"),
+        _speed("p95", "p95", lambda speed: speed.p95_ms, n.milliseconds, f"for one {one}, 95 of 100 take no longer"),
+        _speed("throughput", rate, lambda speed: speed.sentences_per_second, n.figure, f"each a {one}, in batches"),
+        _speed("peak", "peak memory", lambda speed: speed.peak_bytes, n.megabytes, "of the whole process"),
+        Column("training", "training", lambda _, arm: _mean(facts.seconds(arm), n.duration), "of one seed"),
+        Column("seeds", "seeds", lambda _, arm: _cell(len(arm.runs) or None, n.count)),
+    ]
+
+
+def _speed(key: str, title: str, value: Callable[[Speed], float], write: Callable[[float], str], hint: str) -> Column:
+    return Column(key, title, lambda _, arm: _cell(value(arm.speed) if arm.speed else None, write), hint)
+
+
+def _cell(value: float | None, write: Callable[[float], str]) -> Cell:
+    return Cell() if value is None else Cell(write(value), value)
+
+
+def _mean(spread: facts.Spread | None, write: Callable[[float], str]) -> Cell:
+    return _cell(spread.mean if spread else None, write)
+
+
+def _quality(record: Record, arm: Arm, name: str = "") -> Cell:
+    metric = facts.metric_named(record, name or record.metric)
+    figure = facts.quality(arm, metric.name)
+    return Cell(n.score(metric, figure.mean, figure.sd), figure.mean) if figure else Cell()
+
+
+def _named_quality(record: Record, arm: Arm) -> Cell:
+    cell = _quality(record, arm)
+    return cell if cell.value is None else Cell(f"{cell.text} {facts.primary(record).title}", cell.value)
+
+
+def _agreement(record: Record, arm: Arm) -> Cell:
+    return _mean(facts.fidelity(arm, "agreement"), partial(n.score, facts.metric_named(record, "agreement")))
+
+
+def _shape(record: Record, arm: Arm) -> Cell:
+    if record.kind != "compare" or arm.shape is None:
+        return Cell()
+    deep = facts.layers(arm.shape).replace(" ", n.GAP)
+    return Cell(f"{deep}{n.GAP}×{n.GAP}{arm.shape.hidden}", arm.shape.layers + arm.shape.decoder_layers)
+
+
+def _gain(record: Record, arm: Arm) -> Cell:
+    gain = facts.gain_of(record, arm)
+    return Cell(gain_text(record, gain), gain.difference) if gain else Cell()
+
+
+def _verdict(record: Record, arm: Arm) -> Cell:
+    gain = facts.gain_of(record, arm)
+    return Cell(verdict(record, gain), gain.difference) if gain else Cell()
+
+
+def gain_text(record: Record, gain: Comparison) -> str:
+    """+1.2 (−0.1 to +2.5): points of a share, or the metric's own unit. An end keeps its sign when it rounds to 0."""
+    metric = facts.metric_named(record, gain.metric)
+    factor, digits = (100, 1) if metric.unit == "share" else (1, n.decimals(metric))
+    middle, low, high = (f"{factor * value:+.{digits}f}" for value in (gain.difference, gain.low, gain.high))
+    return f"{middle} ({low}{n.GAP}to{n.GAP}{high})".replace("-", n.MINUS)
+
+
+def verdict(record: Record, gain: Comparison) -> str:
+    higher = facts.metric_named(record, gain.metric).higher_is_better
+    low, high = (gain.low, gain.high) if higher else (-gain.high, -gain.low)
+    return "better" if low > 0 else "worse" if high < 0 else "unclear"
+
+
+def markdown_table(records: Sequence[Record], keys: Sequence[str] = ()) -> str:
+    """One row for each model of each record, with the columns of these keys or those that a README has room for."""
+    many = len(records) > 1
+    shown = columns(records, keys or brief(records))
+    names = ["run", "model"] if many else ["model"]
+    head = [*names, *(column.title for column in shown)]
+    rows = [
+        [*([record.name] if many else []), arm.title, *(column.cell(record, arm).text for column in shown)]
+        for record in records
+        for arm in facts.models(record)
+    ]
+    rules = ["---"] * len(names) + ["---:"] * len(shown)
+    escaped = [[escape_markdown(text).replace("|", "\\|") for text in row] for row in (head, *rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (escaped[0], rules, *escaped[1:]))
+
+
+def escape_markdown(text: str) -> str:
+    """Text from outside as Markdown that means only itself: no tags, no emphasis, one line."""
+    for sign in "\\`*_[]":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("<", "&lt;").replace("\r", " ").replace("\n", " ")
 
 
 def terminal_table(record: Record) -> RenderableType:
     """All models side by side; it fits 80 columns. Text is never read as markup."""
-    many = record.kind == "compare"
-    said = [Text(headline(record), style="bold"), Text(conclusion(record)), *map(Text, sentences(record))]
-    failed = [Text(f"× {failure_text(record, failure)}") for failure in record.failed]
-    honest = (together(record), *caveats(record), *_timing(record))
-    doubts = [Text(f"· {sentence}", style="dim") for sentence in honest if sentence]
-    table = Fitting(record) if many else _table(record, brief([record]))
-    lines = [line for line in [*said, *failed, *doubts] if line.plain]
+    results = [
+        summary.conclusion(record),
+        *summary.gap_sentences(record),
+        *(f"× {text}" for text in summary.failure_sentences(record)),
+    ]
+    doubts = [summary.joint_confidence(record), *summary.caveats(record), summary.speed_inputs(record)]
+    lines = [Text(summary.headline(record), style="bold"), *(Text(sentence) for sentence in results if sentence)]
+    lines += [Text(f"· {sentence}", style="dim") for sentence in doubts if sentence]
+    table = FittingTable(record) if record.kind == "compare" else _table(record, brief([record]))
     return Padding(Group(table, Text(""), *lines), (1, 1, 0, 1))
 
 
 @dataclass(frozen=True)
-class Fitting:
+class FittingTable:
     """The table of a comparison with as many columns as the terminal is wide enough for."""
 
     record: Record
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        kept = list(brief([self.record]))
-        going = _FIRST_TO_GO if self.record.task.units.decoded else tuple(reversed(_LAST_TO_GO))
-        table = _table(self.record, kept)
+        keys = list(brief([self.record]))
+        going = _FIRST_TO_GO if facts.units(self.record).decoded else tuple(reversed(_LAST_TO_GO))
+        table = _table(self.record, keys)
         for key in going:
             if Measurement.get(console, options.update(max_width=1000), table).maximum <= options.max_width:
                 break
-            kept.remove(key)
-            table = _table(self.record, kept)
+            keys.remove(key)
+            table = _table(self.record, keys)
         yield table
 
 
@@ -67,20 +251,11 @@ def _table(record: Record, keys: Sequence[str]) -> Table:
     table.add_column("", overflow="fold", min_width=10, max_width=WIDEST if record.kind == "compare" else None)
     shown = columns([record], keys)
     for column in shown:
-        table.add_column(
-            _SHORT.get(column.title, column.title.removesuffix(" correlation")), justify="right", no_wrap=True
-        )
-    subject = subject_of(record)
-    for arm in models(record):
+        title = _SHORT.get(column.title, column.title.removesuffix(" correlation"))
+        table.add_column(title, justify="right", no_wrap=True)
+    subject = facts.subject_of(record)
+    for arm in facts.models(record):
         cells = [Text(column.cell(record, arm).text.replace(n.GAP, " ")) for column in shown]
         style = "bold" if arm is subject and len(record.arms) > 1 else ""
         table.add_row(Text(arm.title), *cells, style=style)
     return table
-
-
-def _timing(record: Record) -> list[str]:
-    """How long a block is, or how wide the beam: milliseconds over a vocabulary mean little without it."""
-    if record.task.level != "vocabulary" or not any(model.speed for model in models(record)):
-        return []
-    how = decoding([record]) if record.task.units.decoded else "in one forward pass"
-    return [f"Speed is that of a {timed([record])}, {how}."]
