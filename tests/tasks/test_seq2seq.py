@@ -24,7 +24,7 @@ from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.students.seq2seq import decoder_start, new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
-from limbeck.tasks.seq2seq_evaluator import Seq2SeqEvaluator
+from limbeck.tasks.generated import Seq2SeqEvaluator
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher

@@ -14,8 +14,7 @@ from limbeck.jobs.arguments import AnyModel, common_knobs, model_of, run_of
 from limbeck.jobs.record import describe, measured_arm, measured_record
 from limbeck.jobs.settings import MeasuredKnobs
 from limbeck.measure.size import converted_size, is_ctranslate2, size_of
-from limbeck.tasks.base import Evaluation, Model, Task, evaluating
-from limbeck.tasks.find import task_of
+from limbeck.tasks.base import Evaluation, Model, Task, evaluating, task_of
 
 SHOWN = 20  # generated texts that the report shows
 

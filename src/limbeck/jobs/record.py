@@ -201,7 +201,7 @@ def _arm(finished: Finished, arm: ArmPlan, speeds: Mapping[str, Speed]) -> Arm:
 
 def _title(finished: Finished, arm: ArmPlan) -> str:
     """A column's own name; a baseline that was added is known by whom it serves."""
-    alone = finished.setup.task.labels_only()
+    alone = finished.setup.task.labels_only
     if finished.kind == "train":
         return f"{describe(arm.start.network)}, trained on {alone.removesuffix(' only')}"
     if finished.single:

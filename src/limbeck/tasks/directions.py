@@ -1,24 +1,31 @@
-"""Several directions at once: their teachers, their texts, and what a Record says of each."""
+"""Parallel texts and who translates them: an engine, a teacher, or one for each of several directions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from limbeck.core.errors import KnobError, MismatchError
+from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
-from limbeck.core.record import CurvePoint, SeedResult
+from limbeck.core.record import CurvePoint, Record, SeedResult
+from limbeck.core.task import TaskInfo
 from limbeck.core.want import Want
 from limbeck.data.seq2seq.direction_settings import DirectionSettings, tag_of, target_language
 from limbeck.data.seq2seq.directions import read_directions
-from limbeck.data.seq2seq.pairs import ParallelCorpus
+from limbeck.data.seq2seq.pairs import Parallel, ParallelCorpus
 from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.splits import Splits
+from limbeck.engines.base import Engine
 from limbeck.objectives.truncated import Truncated
 from limbeck.students.languages import languages_said
 from limbeck.students.seq2seq import decoder_start
-from limbeck.tasks.base import Model, same_tokens
+from limbeck.tasks.base import Model, Options
+from limbeck.tasks.generated import Seq2SeqEvaluator
 from limbeck.teachers.settings import SwitchSettings, TranslateSettings
 from limbeck.teachers.switch import Switch, score_name
 
@@ -33,8 +40,34 @@ class Direction:
     repeat: int = 1
 
 
-def open_directions(knobs: Any, load: Callable[[str], Model], watcher: Watcher) -> list[Direction]:
-    named: Mapping[str, DirectionSettings] = knobs.tables(DirectionSettings)
+@dataclass(frozen=True)
+class TaughtTexts(Splits[Parallel]):
+    """Parallel texts, and who translates them."""
+
+    task: TaskInfo
+    engine: Engine | None = None  # a teacher that only translates
+    directions: tuple[Direction, ...] = ()  # the only one of a run has no name; none for an engine
+    dev_scores: dict[str, float] = field(default_factory=dict)  # dev BLEU of each direction's teacher, once measured
+
+    @property
+    def several(self) -> bool:
+        return bool(self.directions and self.directions[0].name)
+
+    @property
+    def owners(self) -> np.ndarray:
+        """[training rows] the number of each one's direction."""
+        counts = [one.repeat * len(one.corpus.train) for one in self.directions]
+        return np.repeat(np.arange(len(self.directions)), counts)
+
+    def parts(self, split: str) -> dict[str, slice]:
+        """Direction → its rows of dev or test, where there are several."""
+        named = self.directions if self.several else ()
+        ends = np.cumsum([0, *(len(one.corpus.splits[split]) for one in named)]).tolist()
+        return {one.name: slice(*ends[number : number + 2]) for number, one in enumerate(named)}
+
+
+def open_directions(knobs: Options, load: Callable[[str], Model], watcher: Watcher) -> list[Direction]:
+    named: dict[str, DirectionSettings] = knobs.tables(DirectionSettings)
     models: dict[str, Model] = {}
     for name, direction in named.items():
         watcher.say(f"loading the teacher of {name}, {direction.teacher}")
@@ -47,7 +80,7 @@ def open_directions(knobs: Any, load: Callable[[str], Model], watcher: Watcher) 
     return [Direction(name, models[name], corpora[name], named[name].repeat) for name in named]
 
 
-def check_alone(knobs: Any) -> None:
+def check_alone(knobs: Options) -> None:
     """Nothing else names a teacher or texts."""
     translate = knobs.table(TranslateSettings)
     named = {
@@ -78,7 +111,7 @@ def check_tag(tokenizer: Any, language: str, where: str) -> None:
 def _check_vocabularies(models: dict[str, Model]) -> None:
     (first, one), *others = models.items()
     for name, other in others:
-        alike = same_tokens(one.processor, other.processor)
+        alike = tokenizers_equal(one.processor, other.processor)
         if not alike or decoder_start(one.network) != decoder_start(other.network):
             raise MismatchError(
                 f"the teachers of {first} and {name} have different vocabularies: no student can learn from both",
@@ -87,7 +120,7 @@ def _check_vocabularies(models: dict[str, Model]) -> None:
 
 
 def check_switch(
-    run: Any, objectives: Iterable[Objective], needed: Want, targets: Collection[str], several: bool
+    run: Options, objectives: Iterable[Objective], needed: Want, targets: Collection[str], several: bool
 ) -> None:
     """Refuses what several teachers, or one that steps back, cannot give."""
     switched = run.table(SwitchSettings).strategy != "fixed"
@@ -110,19 +143,36 @@ def check_switch(
             )
 
 
-def dev_figures(
-    parts: Mapping[str, slice], teachers: Mapping[str, float], runs: Mapping[str, Sequence[SeedResult]]
-) -> Iterator[tuple[str, float]]:
-    """Dev BLEU by direction, of students at the step whose weights were kept, a mean over seeds."""
-    for name in parts:
+def with_directions(record: Record, finished: Any) -> Record:
+    """BLEU of each direction, and when its teacher was switched off."""
+    texts: TaughtTexts = finished.setup.splits
+    evaluator: Seq2SeqEvaluator = finished.done[0].data.evaluator
+    runs: dict[str, list[SeedResult]] = {
+        arm.name: [one.result for one in finished.results[arm.name]] for arm in finished.done
+    }
+    switches = {
+        arm.name: step.teacher for arm in finished.done for step in arm.trainings if isinstance(step.teacher, Switch)
+    }
+    notes = [note for name, switch in switches.items() for note in switch_notes(name, switch, runs[name])]
+    if texts.several:
+        first, count = texts.directions[0].name, len(texts.directions)
+        notes.append(f"Size and speed of the teacher are those of one of {count}, the one of {first}.")
+    teachers = {name: score for switch in switches.values() for name, score in switch.scores.items()}
+    figures: dict[str, float] = {}
+    for name in texts.parts("dev"):
         if name in teachers:
-            yield f"dev {score_name(name)}, teacher", teachers[name]
-        for arm, results in runs.items():
-            best = [
-                point.dev[score_name(name)] for one in results for point in measured(one) if point.step == one.best_step
-            ]
-            if best:
-                yield f"dev {score_name(name)}, {arm}", sum(best) / len(best)
+            figures[f"dev {score_name(name)}, teacher"] = teachers[name]
+        for arm, results in runs.items():  # at the step whose weights were kept, a mean over seeds
+            points = [point for one in results for point in measured(one) if point.step == one.best_step]
+            if points:
+                figures[f"dev {score_name(name)}, {arm}"] = sum(p.dev[score_name(name)] for p in points) / len(points)
+    for name, part in texts.parts("test").items():
+        if finished.test is not None:
+            figures[f"{score_name(name)}, teacher"] = evaluator.scores(finished.test.statistics[part])["bleu"]
+        for arm in finished.done:
+            found = [evaluator.scores(one.statistics[part])["bleu"] for one in finished.results[arm.name]]
+            figures[f"{score_name(name)}, {arm.name}"] = sum(found) / len(found)
+    return record.but(figures={**record.figures, **figures}, notes=[*record.notes, *notes])
 
 
 def measured(run: SeedResult) -> list[CurvePoint]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,9 +20,16 @@ from limbeck.measure.spans import Span, answer_quality, best_spans, chosen, conf
 from limbeck.tasks.base import Evaluation, Model, task
 from limbeck.tasks.windows import Logits, Predicted, WindowEvaluator, WindowTask
 
+Answers = Predicted[str, float]
 
-class SpanEvaluator(WindowEvaluator):
-    def predicted(self, split: str, logits: Logits) -> Predicted:
+
+class SpanEvaluator(WindowEvaluator[str, float]):
+    """F1 and exact match, as the SQuAD script has them, of the best span of all windows of a question.
+
+    `SpanEvaluator(corpus, tokenizer, WindowSettings()).test(model).scores["exact_match"]`
+    """
+
+    def predicted(self, split: str, logits: Logits) -> Answers:
         questions = self._questions(split)
         spans: list[list[tuple[Span, Window]]] = [[] for _ in questions]
         nullable, longest = self.corpus.rows.nullable, self.settings.longest_answer
@@ -51,7 +58,7 @@ class SpanEvaluator(WindowEvaluator):
         names, rows = self.corpus.splits[split].row_uids[known], known[known]
         return Evaluation(names, sums, answer_quality(sums), (), None, rows, rows)
 
-    def disagreements(self, student: Predicted, teacher: Predicted) -> list[Disagreement]:
+    def disagreements(self, student: Answers, teacher: Answers) -> list[Disagreement]:
         items = self._questions("test")
         asked = [item.question for item in items], [item.context for item in items]
         gold = [item.answers for item in items], [item.has_label for item in items]
@@ -60,12 +67,11 @@ class SpanEvaluator(WindowEvaluator):
 
 @task
 @dataclass(frozen=True)
-class QuestionAnswering(WindowTask):
+class QuestionAnswering(WindowTask[Question]):
     """The span of a text that answers a question, or none."""
 
     kinds: ClassVar[tuple[Kind, ...]] = ("answer",)
-    recipes: ClassVar[Mapping[str, str]] = {"answer": "hinton"}
-    evaluator: ClassVar[type[WindowEvaluator]] = SpanEvaluator
+    evaluator: ClassVar[type[WindowEvaluator[Any, Any]]] = SpanEvaluator
 
     def read(
         self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False

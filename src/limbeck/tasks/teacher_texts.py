@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from limbeck.core.errors import DataError
+from limbeck.core.progress import Watcher
 from limbeck.data.seq2seq.filters import filter_pairs
 from limbeck.data.seq2seq.pairs import Parallel
+from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.engines.base import Engine, Hypothesis
+from limbeck.exporters.parity import SAMPLE, choose_engine
 from limbeck.measure.closest import choose
-from limbeck.tasks.base import Model
-from limbeck.tasks.engine import SAMPLE, choose_engine
+from limbeck.tasks.base import COLLECTING, TEXTS, Model, Options
 from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.texts import TextCache
 
@@ -83,40 +84,40 @@ def _filtered(
 
 
 def translate_training_set(
-    settings: TranslateSettings,
-    prefix: str,
+    knobs: Options,
     train: Parallel,
-    engine: Engine | None,
-    teacher: Model | None,
+    translator: Engine | Model,
     fingerprints: Mapping[str, str],
     nbest: int,
     place: Path,
-    on_share: Callable[[float], None],
+    watcher: Watcher,
 ) -> tuple[TeacherTexts, str]:
     """Every training source, from the cache in `place` as far as it goes; and which engine did it."""
-    beam, note = settings.beam, ""
-    if engine is not None:
-        beam, note = 1, f"The teacher is {engine.name}: only its translations are known."
+    settings: TranslateSettings = knobs.table(TranslateSettings)
+    if isinstance(translator, Engine):
+        engine, beam, note = translator, 1, f"The teacher is {translator.name}: only its translations are known."
     else:
-        assert teacher is not None
-        folder = Path(teacher.source) if teacher.source and Path(teacher.source).is_dir() else None
+        folder = Path(translator.source) if translator.source and Path(translator.source).is_dir() else None
         sample = train.sources[:: max(len(train.sources) // SAMPLE, 1)][:SAMPLE]
-        engine, note = choose_engine(teacher.network, teacher.processor, folder, place, settings, sample)
+        engine, note = choose_engine(translator.network, translator.processor, folder, place, settings, sample)
+        beam = settings.beam
+
+    def on_share(share: float) -> None:
+        watcher.at(COLLECTING, TEXTS * share, "translating the training set")
+
     cache = cached_texts(settings, fingerprints, engine, nbest, place)
     cache.fill(engine, train.sources, train.uids, beam, nbest, on_share)
-    return TeacherTexts(settings, prefix, train, cache), note
+    return TeacherTexts(settings, knobs.table(ParallelSettings).prefix, train, cache), note
 
 
 def cached_texts(
     settings: TranslateSettings, fingerprints: Mapping[str, str], engine: Engine, nbest: int, place: Path
 ) -> TextCache:
     """Of this teacher, with these knobs; those of another are refused."""
-    about: dict[str, Any] = {
+    about = {
         "teacher": settings.command or settings.endpoint,
         **{name: fingerprints[name] for name in ("teacher", "writing") if name in fingerprints},
-        "beam": settings.beam,
-        "length_penalty": settings.length_penalty,
-        "longest": settings.longest,
+        **settings.model_dump(include={"beam", "length_penalty", "longest"}),
         "engine": engine.name,
         "nbest": nbest,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,17 +17,25 @@ from limbeck.data.token.sentences import OUTSIDE, Sentence
 from limbeck.data.windows import WindowCorpus, WindowRows
 from limbeck.measure.disagreements import tag_disagreements
 from limbeck.measure.tags import each_sentence, per_type, tag_quality
+from limbeck.students.reading import labels_in
 from limbeck.tasks.base import Evaluation, Model, task
 from limbeck.tasks.windows import Logits, Predicted, WindowEvaluator, WindowTask
 
+Tags = Predicted[list[str], list[float]]
 
-class TokenEvaluator(WindowEvaluator):
-    def predicted(self, split: str, logits: Logits) -> Predicted:
+
+class TokenEvaluator(WindowEvaluator[list[str], list[float]]):
+    """Precision, recall and F1 of entities, or of tags where they are no entities, over whole sentences.
+
+    `TokenEvaluator(corpus, tokenizer, WindowSettings()).test(model).scores["f1"]`
+    """
+
+    def predicted(self, split: str, logits: Logits) -> Tags:
         labels = self.info.labels
         # A word that the tokenizer drops is predicted to be outside.
         filler = OUTSIDE if OUTSIDE in labels else labels[0]
-        tags = [[filler] * len(item.gold) for item in self.corpus.items(split)]
-        sure = [[0.0] * len(item.gold) for item in self.corpus.items(split)]
+        lengths = [len(item.gold) for item in self.corpus.items(split)]
+        tags, sure = [[filler] * length for length in lengths], [[0.0] * length for length in lengths]
         for windows, _, rows in logits:
             best = zip(rows.argmax(axis=1).tolist(), softmax(rows, axis=1).max(axis=1).tolist(), strict=True)
             for window in windows:
@@ -44,7 +51,7 @@ class TokenEvaluator(WindowEvaluator):
         types = per_type(gold, predictions, self.info.labels)
         return Evaluation(self.corpus.splits[split].row_uids, sums, tag_quality(sums), types, None, known, known)
 
-    def disagreements(self, student: Predicted, teacher: Predicted) -> list[Disagreement]:
+    def disagreements(self, student: Tags, teacher: Tags) -> list[Disagreement]:
         items = [item for item in self.corpus.items("test") if isinstance(item, Sentence)]
         words, gold = [item.words for item in items], [item.tags for item in items]
         return tag_disagreements(words, gold, *student, *teacher, most=self.examples)
@@ -52,17 +59,16 @@ class TokenEvaluator(WindowEvaluator):
 
 @task
 @dataclass(frozen=True)
-class TokenClassification(WindowTask):
+class TokenClassification(WindowTask[Sentence]):
     """A tag for each word, in windows of long texts."""
 
     kinds: ClassVar[tuple[Kind, ...]] = ("tag",)
-    recipes: ClassVar[Mapping[str, str]] = {"tag": "hinton"}
-    evaluator: ClassVar[type[WindowEvaluator]] = TokenEvaluator
+    evaluator: ClassVar[type[WindowEvaluator[Any, Any]]] = TokenEvaluator
 
     def read(
         self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False
     ) -> WindowRows[Sentence]:
-        known = model.labels if model else ()
+        known = labels_in(model.network.config) if model else ()
         return read_sentences(self.knobs.data, self.knobs.table(WindowSettings), data, known, only_test)
 
     def cut(self, splits: WindowRows[Sentence], processor: Any, watcher: Watcher) -> WindowCorpus:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 
 from limbeck import functional
 from limbeck.core.errors import MismatchError
+from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.core.forward import forward
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
@@ -26,134 +27,118 @@ from limbeck.core.want import Want
 from limbeck.data.batches import batches
 from limbeck.data.padding import Collator
 from limbeck.data.settings import WindowSettings
-from limbeck.data.windows import Window, WindowCorpus, WindowRows, Windows
+from limbeck.data.windows import Window, WindowCorpus, WindowRow, WindowRows, Windows
 from limbeck.measure.fidelity import FidelityMeter
 from limbeck.measure.predict import eval_mode
-from limbeck.students.load import load
-from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluated, Evaluation, Evaluator, Model, Setup, Task, same_tokens
+from limbeck.students.reading import labels_in
+from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluation, Evaluator, Model, Options, Setup, Task
 from limbeck.tasks.text import check_outputs, data_fingerprint, labels_fingerprint
-from limbeck.teachers.live import LiveTeacher
 
 BATCH = 32  # windows
-Predict = Callable[[Batch], Tensor]  # logits of the rows of a batch
 Logits = Iterator[tuple[list[Window], Batch, np.ndarray]]  # of each batch: its windows, and the logits of their rows
+P = TypeVar("P")  # what is predicted of a sentence or question: the tags of its words, or its answer
+C = TypeVar("C")  # how sure of it: the probability of each tag, or of the answer
+W = TypeVar("W", bound=WindowRow)
 
 
-class Predicted(NamedTuple):
+class Predicted(NamedTuple, Generic[P, C]):
     """Of each sentence or question."""
 
-    values: list[Any]  # the tags of its words, or its answer
-    confidences: list[Any]  # their probabilities
+    values: list[P]
+    confidences: list[C]
 
 
 @dataclass(frozen=True)
-class WindowEvaluator(Evaluator):
+class WindowEvaluator(Evaluator, Generic[P, C]):
     """Every window of a split once; the sentences or questions they are of are scored."""
 
     corpus: WindowCorpus
     processor: Any
     settings: WindowSettings
-    examples: int = 0
+    examples: int = 0  # disagreements to keep
     teacher: Teacher = field(default_factory=NoTeacher)
 
     @property
-    def info(self) -> TaskInfo:
+    def info(self) -> TaskInfo:  # type: ignore[override]
         return self.corpus.task
 
     @property
-    def dev(self) -> Windows:
-        return self.corpus.dev
-
-    @property
-    def test_rows(self) -> int:
-        return len(self.corpus.test)
-
-    @property
-    def collator(self) -> Collator:
-        return Collator.of(self.processor, self.info)
-
-    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-        return self.collator(rows)
+    def splits(self) -> dict[str, Windows]:  # type: ignore[override]
+        return self.corpus.splits
 
     def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> Self:
         """Where dev has no labels, the teacher's predictions stand for them."""
         found = replace(self, teacher=teacher)
-        if any(item.has_label for item in self.corpus.items("dev")) or not len(self.dev):
+        if any(item.has_label for item in self.corpus.items("dev")) or not len(self.corpus.dev):
             return found
-        predicted = found._predictions("dev", found._teacher_logits)
-        return replace(found, corpus=self.corpus.with_gold("dev", predicted.values))
+        return replace(found, corpus=self.corpus.with_gold("dev", found._of_teacher("dev").values))
 
     def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
         meters = Meters()
-        predicted = self._predictions("dev", _predict(model), NoTeacher(), meters)
+        predicted = self.predicted("dev", self._logits("dev", model, NoTeacher(), meters))
         return {"loss": meters.loss, **self.scored("dev", predicted.values).scores}
 
     def test(self, model: PreTrainedModel) -> Evaluation:
         meters = Meters()
-        predicted = self._predictions("test", _predict(model), self.teacher, meters)
+        predicted = self.predicted("test", self._logits("test", model, self.teacher, meters))
         found = replace(self.scored("test", predicted.values), fidelity=meters.fidelity.fidelity)
         if isinstance(self.teacher, NoTeacher):
             return found
         return replace(found, disagreements=self.disagreements(predicted, self._teacher_test))
 
-    def of_teacher(self) -> Evaluation:
+    def of_teacher(self, network: PreTrainedModel) -> Evaluation:
         return self.scored("test", self._teacher_test.values)
 
     @abstractmethod
-    def predicted(self, split: str, logits: Logits) -> Predicted:
-        """Of each sentence or question: the tags of its words, or the answer."""
+    def predicted(self, split: str, logits: Logits) -> Predicted[P, C]: ...
 
     @abstractmethod
-    def scored(self, split: str, predictions: list[Any]) -> Evaluation: ...
+    def scored(self, split: str, predictions: list[P]) -> Evaluation: ...
 
     @abstractmethod
-    def disagreements(self, student: Predicted, teacher: Predicted) -> list[Disagreement]: ...
+    def disagreements(self, student: Predicted[P, C], teacher: Predicted[P, C]) -> list[Disagreement]: ...
 
     @cached_property
-    def _teacher_test(self) -> Predicted:
-        return self._predictions("test", self._teacher_logits)
+    def _teacher_test(self) -> Predicted[P, C]:
+        return self._of_teacher("test")
 
-    def _predictions(
-        self,
-        split: str,
-        predict: Predict,
-        teacher: Teacher | None = None,
-        meters: Meters | None = None,
-    ) -> Predicted:
-        return self.predicted(split, self._logits(split, predict, teacher or NoTeacher(), meters or Meters()))
+    def _of_teacher(self, split: str) -> Predicted[P, C]:
+        found = ((windows, batch, answer.numpy()) for windows, batch, answer in self._answers(split, self.teacher))
+        return self.predicted(split, found)
 
-    def _teacher_logits(self, batch: Batch) -> Tensor:
-        return self.teacher.answer(batch).logits.float().cpu()
+    def _logits(self, split: str, model: PreTrainedModel, teacher: Teacher, meters: Meters) -> Logits:
+        answers = self._answers(split, teacher)
+        for windows, batch, answer in answers:
+            with eval_mode(model), torch.inference_mode():
+                logits = forward(model, batch.to(model.device)).logits.float().cpu()
+            meters.add(logits, answer, batch)
+            yield windows, batch, logits.numpy()
 
-    def _logits(self, split: str, predict: Predict, teacher: Teacher, meters: Meters) -> Logits:
+    def _answers(self, split: str, teacher: Teacher) -> Iterator[tuple[list[Window], Batch, Tensor]]:
         rows = self.corpus.splits[split]
-        for batch in batches(rows, self.collator, BATCH):
-            logits = predict(batch)
-            meters.add(logits, teacher.answer(batch).logits.float().cpu(), batch)
-            yield rows.find(batch.uids.tolist()), batch, logits.numpy()
+        for batch in batches(rows, Collator.of(self.processor, self.corpus.task), BATCH):
+            yield rows.find(batch.uids.tolist()), batch, teacher.answer(batch).logits.float().cpu()
 
 
 @dataclass(frozen=True)
-class WindowTask(Task):
-    """Loads, reads and encodes; what is predicted is the subclasses' own."""
+class WindowTask(Task[WindowRows[W]], Generic[W]):
+    """Reads windows; what is predicted of them is the subclasses' own."""
 
-    evaluator: ClassVar[type[WindowEvaluator]]
-
-    def load(self, source: str, *, new_head: bool = False) -> Model:
-        how: dict[str, Any] = {"new_head": new_head, "trust_remote_code": self.knobs.trust_remote_code}
-        return Model(*load(source, self.info.kind, self.info if new_head else None, **how), source=source)
+    evaluator: ClassVar[type[WindowEvaluator[Any, Any]]]
 
     @abstractmethod
-    def cut(self, splits: WindowRows[Any], processor: Any, watcher: Watcher) -> WindowCorpus:
+    def cut(self, splits: WindowRows[W], processor: Any, watcher: Watcher) -> WindowCorpus:
         """The rows as windows of a tokenizer's tokens."""
 
     def encode(
-        self, splits: WindowRows[Any], model: Model, watcher: Watcher, teacher: Model | None = None
+        self, splits: WindowRows[W], model: Model, watcher: Watcher, teacher: Model | None = None
     ) -> EncodedData:
-        settings = self.knobs.table(WindowSettings)
+        if teacher is not None:
+            check_alike(model, teacher, self.info.kind == "tag", remedy="evaluate each alone, without --teacher")
+        settings: WindowSettings = self.knobs.table(WindowSettings)
         corpus = self.cut(splits, model.processor, watcher)
         gold = {GOLD: corpus.train} if corpus.train.has_label.any() else {}
-        salt = f"{self.max_length} {settings.stride} {settings.longest_question}"
+        salt = f"{self.knobs.data.max_length} {settings.stride} {settings.longest_question}"
         # Of several gold answers a row holds one, so they are named here too.
         golds = repr([[item.gold for item in corpus.items(name)] for name in corpus.splits])
         return EncodedData(
@@ -168,26 +153,20 @@ class WindowTask(Task):
             has_gold=bool(gold),
         )
 
-    def timing_inputs(self, setup: Setup) -> list[tuple[str, str]]:
-        evaluator = setup.data.evaluator
-        assert isinstance(evaluator, WindowEvaluator)
-        return evaluator.corpus.texts("test")
+    def timing_inputs(self, setup: Setup[WindowRows[W]]) -> list[tuple[str, str]]:
+        return [row.texts for row in setup.splits.parts["test"].rows]
 
-    def check(self, run: Any, setup: Setup, student: Model, objectives: Sequence[Objective], needed: Want) -> None:
-        super().check(run, setup, student, objectives, needed)
+    def check_student(
+        self,
+        run: Options,
+        setup: Setup[WindowRows[W]],
+        student: Model,
+        objectives: Sequence[Objective],
+        needed: Want,
+    ) -> None:
         if setup.teacher is not None:
             check_outputs(student, setup.teacher)
             check_alike(student, setup.teacher)
-
-    def evaluate(
-        self, model: Model, splits: WindowRows[Any], watcher: Watcher, teacher: Model | None = None
-    ) -> Evaluated:
-        evaluator = self.encode(splits, model, watcher).evaluator
-        if teacher is None:
-            return splits.task, [evaluator.test(model.network)]
-        check_alike(model, teacher, labels=self.info.kind == "tag", remedy="evaluate each alone, without --teacher")
-        evaluator = evaluator.with_teacher(LiveTeacher(teacher.network))
-        return splits.task, [evaluator.test(model.network), evaluator.of_teacher()]
 
 
 def check_alike(
@@ -197,21 +176,14 @@ def check_alike(
     remedy: str = "start from a model with the teacher's tokenizer, or leave out --student-from and shrink the teacher",
 ) -> None:
     """Predictions about tokens compare only where tokens and tags are the same."""
-    if not same_tokens(student.processor, teacher.processor):
+    if not tokenizers_equal(student.processor, teacher.processor):
         raise MismatchError("student and teacher use different tokenizers, so token positions do not line up", remedy)
-    if labels and student.labels != teacher.labels:
+    ours, theirs = labels_in(student.network.config), labels_in(teacher.network.config)
+    if labels and ours != theirs:
         raise MismatchError(
-            f"the model's tags are {', '.join(student.labels[:6])}; the teacher's {', '.join(teacher.labels[:6])}",
+            f"the model's tags are {', '.join(ours[:6])}; the teacher's {', '.join(theirs[:6])}",
             "compare models of the same tags in the same order, or evaluate each alone, without --teacher",
         )
-
-
-def _predict(model: PreTrainedModel) -> Predict:
-    def predict(batch: Batch) -> Tensor:
-        with eval_mode(model), torch.inference_mode():
-            return forward(model, batch.to(model.device)).logits.float().cpu()
-
-    return predict
 
 
 class Meters:
