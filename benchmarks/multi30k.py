@@ -20,11 +20,11 @@ from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 from limbeck.engines.ctranslate2 import CTranslate2Engine
 from limbeck.jobs.record import TIMED_ONCE, now
+from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator
 from limbeck.measure.significance import compare
 from limbeck.students.load import load
 from limbeck.students.seq2seq import decoder_start
 from limbeck.tasks.base import Evaluation
-from limbeck.tasks.generated import Seq2SeqEvaluator
 from limbeck.tasks.seq2seq import pairs_fingerprint
 from limbeck.teachers.settings import TranslateSettings
 from story import HOME, WORK, limbeck, publish

@@ -15,8 +15,8 @@ from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DataSettings
 from limbeck.jobs.settings import Run, resolve
-from limbeck.tasks.directions import Direction, TaughtTexts, check_tag
 from limbeck.tasks.seq2seq import Translation
+from limbeck.tasks.teacher_texts import Direction, TaughtTexts, check_tag
 from limbeck.teachers.settings import SwitchSettings
 
 WHOLE = {"teacher": "t", "train": "train.en"}

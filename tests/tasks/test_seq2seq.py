@@ -19,12 +19,12 @@ from limbeck.data.seq2seq.pairs import Parallel, source_uids
 from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.engines.transformers import TransformersEngine
+from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator
 from limbeck.measure.tokens import token_statistics
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.students.seq2seq import decoder_start, new_seq2seq
 from limbeck.students.seq2seq_config import Seq2SeqConfig
-from limbeck.tasks.generated import Seq2SeqEvaluator
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher

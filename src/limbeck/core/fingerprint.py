@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ def tokenizers_equal(a: PreTrainedTokenizerBase, b: PreTrainedTokenizerBase) -> 
     return a is b or tokenizer_fingerprint(a) == tokenizer_fingerprint(b)
 
 
-def digest(parts: Iterable[str | np.ndarray]) -> str:
+def digest(parts: Sequence[str | np.ndarray]) -> str:
     """16 hex digits of texts and arrays, one after another."""
     found = blake2b(digest_size=8)
     for part in parts:

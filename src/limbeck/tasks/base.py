@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self
@@ -24,12 +23,13 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.objective import Objective, misfits
 from limbeck.core.progress import Watcher
-from limbeck.core.record import ClassScore, DataCard, Disagreement, Fidelity, Record, SeedResult
+from limbeck.core.record import DataCard, Record
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import Want
-from limbeck.data.padding import Collator
 from limbeck.data.rows import Dataset, Split
+from limbeck.measure.evaluator import Evaluation as Evaluation
+from limbeck.measure.evaluator import Evaluator
 from limbeck.measure.size import is_ctranslate2
 from limbeck.objectives.labels import DEVLIN_2019
 from limbeck.objectives.supervised import supervised
@@ -75,64 +75,7 @@ class Model:
         return list(labels_in(self.network.config))
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """A model on the test split: per-row statistics, from which every metric and every resample is computed."""
-
-    uids: np.ndarray
-    statistics: np.ndarray  # [rows, k]; of texts, the logits
-    scores: dict[str, float]
-    per_class: Sequence[ClassScore] = ()
-    fidelity: Fidelity | None = None
-    labels: np.ndarray = field(default_factory=partial(np.empty, 0))  # where the metrics need them too
-    has_label: np.ndarray = field(default_factory=partial(np.empty, 0, dtype=bool))
-    texts: Sequence[str] = ()  # what a generating model wrote
-    disagreements: Sequence[Disagreement] = ()  # with the teacher, the surest first
-
-    def result(self, seed: int = 0) -> SeedResult:
-        return SeedResult(seed=seed, quality=self.scores, per_class=list(self.per_class), fidelity=self.fidelity)
-
-
 Evaluated = tuple[TaskInfo, list[Evaluation]]  # of a model and, if there is one, of the teacher beside it
-
-
-class Evaluator(ABC):
-    """Measures models on dev while they train, and on test; beside a teacher, also how close they are to it."""
-
-    passes: ClassVar[tuple[int, int]] = (1, 1)  # forward passes that a row of dev and one of test costs
-    info: TaskInfo
-    processor: Any
-    splits: Mapping[str, Dataset]
-
-    @property
-    def dev(self) -> Dataset:
-        return self.splits["dev"]
-
-    @property
-    def test_rows(self) -> int:
-        return len(self.splits["test"])
-
-    @property
-    def collate(self) -> Collator:
-        return Collator.of(self.processor, self.info)
-
-    @abstractmethod
-    def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]: ...
-
-    def while_training(self) -> dict[str, Callable[..., dict[str, float]]]:
-        """The dev metrics as the trainer takes them: from the model, or from all logits of its own evaluation loop."""
-        return {"dev_metrics": self.dev_metrics}
-
-    @abstractmethod
-    def test(self, model: PreTrainedModel) -> Evaluation: ...
-
-    @abstractmethod
-    def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> Self:
-        """The same, comparing with a teacher and what it made of the test split."""
-
-    @abstractmethod
-    def of_teacher(self, network: PreTrainedModel) -> Evaluation:
-        """The teacher itself on test: from its outputs, where they say all, else by its network."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +185,7 @@ class Task(ABC, Generic[R]):
             )
         for part in (part for objective in objectives for part in misfits(objective, self.info)):
             raise MismatchError(f"{part} does not serve --task {self.info.kind}", part.remedy or self.remedy)
-        self.check_student(run, setup, student, objectives, needed)
+        self.check_student(run, setup, student, needed)
 
     def evaluate_teacher(self, setup: Setup[R], teacher: Teacher, place: Path) -> Evaluation | None:
         """The teacher on the test split."""
@@ -267,9 +210,7 @@ class Task(ABC, Generic[R]):
         """Refuses settings that contradict each other, before a model is loaded."""
         return None
 
-    def check_student(
-        self, run: Options, setup: Setup[R], student: Model, objectives: Sequence[Objective], needed: Want
-    ) -> None:
+    def check_student(self, run: Options, setup: Setup[R], student: Model, needed: Want) -> None:
         """Refuses a student that does not fit the data or its teacher."""
         return None
 
@@ -324,6 +265,11 @@ class Task(ABC, Generic[R]):
 def evaluating(model: Model) -> str:
     """The progress item of a model's evaluation."""
     return f"evaluating {model.source or type(model.network).__name__}"
+
+
+def translating(watcher: Watcher, share: float) -> None:
+    """While a teacher writes its texts."""
+    watcher.at(COLLECTING, TEXTS * share, "translating the training set")
 
 
 TASKS: dict[str, type[Task]] = {}

@@ -1,156 +1,27 @@
-"""What seq2seq models generate: how good it is, and what a Record shows of it beside its figures."""
+"""What a Record of seq2seq models has beside its figures: examples, directions, and the best student in int8."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from transformers import PreTrainedModel
 
 from limbeck.core.errors import LimbeckError
 from limbeck.core.progress import Watcher
-from limbeck.core.record import Artifact, Record, Sample
-from limbeck.core.task import TaskInfo
-from limbeck.core.teacher import Teacher
-from limbeck.data.batches import batches
-from limbeck.data.padding import Collator
-from limbeck.data.seq2seq.pairs import Parallel
-from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
-from limbeck.engines.base import Engine, Hypothesis
+from limbeck.core.record import Artifact, CurvePoint, Record, Sample, SeedResult
 from limbeck.engines.ctranslate2 import CTranslate2Engine
-from limbeck.engines.transformers import TransformersEngine
 from limbeck.exporters.ctranslate2 import convert
-from limbeck.measure.disagreements import sequence_disagreements
-from limbeck.measure.fidelity import sequence_fidelity
-from limbeck.measure.quality import quality
+from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator, best_texts, generation
 from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
 from limbeck.measure.timing import speeds_of
-from limbeck.measure.tokens import token_statistics
-from limbeck.measure.written import BEST, sentence_statistics
 from limbeck.students.load import load
-from limbeck.tasks.base import Evaluation, Evaluator
-from limbeck.teachers.settings import TranslateSettings
-from limbeck.teachers.switch import score_name
+from limbeck.tasks.teacher_texts import TaughtTexts
+from limbeck.teachers.switch import Switch, score_name
 
-BATCH = 64  # sentences
 INT8 = "student-int8"  # the folder
-Nats = tuple[np.ndarray, np.ndarray]  # of each sentence: −log probability of its tokens, and how many they are
-
-
-@dataclass(frozen=True)
-class Seq2SeqEvaluator(Evaluator):
-    """What a model generates, greedily and by a beam, and how probable it finds references and the teacher's texts.
-
-    `Seq2SeqEvaluator(info, tokenizer, start, dev, test, TranslateSettings(), 128).test(model).scores["bleu"]`
-    """
-
-    passes: ClassVar[tuple[int, int]] = (10, 60)  # generating takes about ten passes, a beam of five fifty
-    info: TaskInfo
-    processor: Any
-    start: int  # the decoder's first token
-    dev_texts: Parallel
-    test_texts: Parallel
-    settings: TranslateSettings
-    max_length: int
-    examples: int = 0  # disagreements to keep
-    teacher: Evaluation | None = None  # on the test split
-    parts: Mapping[str, slice] = field(default_factory=dict)  # of several directions: the dev rows of each
-
-    @cached_property
-    def dev(self) -> Sequences:
-        return self.encoded(self.dev_texts.sources, self.dev_texts.targets)
-
-    @property
-    def test_rows(self) -> int:
-        return len(self.test_texts)
-
-    def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> Seq2SeqEvaluator:
-        return replace(self, teacher=test)
-
-    def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
-        """Greedy on dev: what early stopping watches, and quick enough to be done often."""
-        texts = self.dev_texts
-        best = _texts(self.engine(model).translate(texts.sources))
-        gold = self._nats(model, self.dev)
-        rows = sentence_statistics(best, best, texts.targets, gold, None, np.full(len(texts), np.nan))
-        scores = self.scores(rows)
-        return {
-            "loss": gold[0].sum() / max(gold[1].sum(), 1),
-            **{name: scores[name] for name in ("bleu", "chrf", "perplexity") if name in scores},
-            **{score_name(name): self.scores(rows[part])["bleu"] for name, part in self.parts.items()},
-        }
-
-    def test(self, model: PreTrainedModel) -> Evaluation:
-        return self.beside_teacher(self._tested(model, self.teacher.texts if self.teacher else ()))
-
-    def beside_teacher(self, found: Evaluation) -> Evaluation:
-        """With how close it is to the teacher, if there is one."""
-        if self.teacher is None:
-            return found
-        teacher, texts = self.teacher, self.test_texts
-        ours, theirs = ((one.texts, one.statistics[:, BEST]) for one in (found, teacher))
-        close = sequence_fidelity(found.statistics, teacher.statistics, found.texts, teacher.texts)
-        apart = sequence_disagreements(texts.sources, texts.targets, *ours, *theirs, most=self.examples)
-        return replace(found, fidelity=close, disagreements=apart)
-
-    def of_teacher(self, network: PreTrainedModel) -> Evaluation:
-        """Its own translations stand for the teacher's."""
-        return self._tested(network, None)
-
-    def _tested(self, model: PreTrainedModel, teacher_texts: Sequence[str] | None) -> Evaluation:
-        texts = self.test_texts
-        greedy, beam = self._generated(self.engine(model))
-        gold = self._nats(model, self.encoded(texts.sources, texts.targets))
-        theirs = _texts(beam) if teacher_texts is None else teacher_texts
-        taught = self._nats(model, self.encoded(texts.sources, theirs)) if len(theirs) else None
-        return self._evaluation(greedy, beam, gold, taught)
-
-    def test_engine(self, engine: Engine, single: bool = False) -> Evaluation:
-        """Of an engine that gives no probabilities of given texts; a `single` one has no beam either."""
-        unknown = np.zeros(len(self.test_texts))
-        return self._evaluation(*self._generated(engine, single), (unknown, unknown), None)
-
-    def _evaluation(self, greedy: Written, beam: Written, gold: Nats, taught: Nats | None) -> Evaluation:
-        texts, best = _texts(beam), np.array([one[0].log_p for one in beam])
-        rows = sentence_statistics(_texts(greedy), texts, self.test_texts.targets, gold, taught, best)
-        return Evaluation(self.test_texts.uids, rows, self.scores(rows), texts=texts)
-
-    def _generated(self, engine: Engine, single: bool = False) -> tuple[Written, Written]:
-        sources = self.test_texts.sources
-        greedy = engine.translate(sources)
-        return greedy, greedy if single else engine.translate(sources, self.settings.test_beam)
-
-    def engine(self, model: PreTrainedModel) -> TransformersEngine:
-        return TransformersEngine(model, self.processor, **generation(self.settings))
-
-    def encoded(self, sources: Sequence[str], targets: Sequence[str]) -> Sequences:
-        return encode_sequences(sources, targets, self.processor, self.start, self.max_length)
-
-    def _nats(self, model: PreTrainedModel, rows: Sequences) -> Nats:
-        collate = Collator.of(self.processor, self.info)
-        found = token_statistics(model, batches(rows, collate, BATCH), self.info.vocab_size)
-        of_uid = dict(zip(found.uids.tolist(), found.sums, strict=True))
-        sums = np.stack([of_uid[uid] for uid in rows.uids.tolist()])
-        return sums[:, 0], sums[:, 2]
-
-    def scores(self, rows: np.ndarray) -> dict[str, float]:
-        every = np.ones(len(rows), dtype=bool)
-        return quality(self.info, rows, every, every)[0]
-
-
-Written = list[list[Hypothesis]]  # of each source, best first
-
-
-def generation(settings: TranslateSettings) -> dict[str, Any]:
-    return settings.model_dump(include={"length_penalty", "longest", "batch_tokens"})
-
-
-def _texts(written: Written) -> list[str]:
-    return [one[0].text for one in written]
 
 
 def with_generated(record: Record, finished: Any, watcher: Watcher) -> Record:
@@ -178,7 +49,7 @@ def _samples(finished: Any, evaluator: Seq2SeqEvaluator) -> list[Sample]:
         folder, trusted = str(finished.results[arm.name][0].model), finished.run.trust_remote_code
         network, processor = load(folder, "translate", trust_remote_code=trusted)
         engine = replace(evaluator, processor=processor).engine(network)
-        written[arm.name] = _texts(engine.translate(chosen.sources, evaluator.settings.test_beam))
+        written[arm.name] = best_texts(engine.translate(chosen.sources, evaluator.settings.test_beam))
     return [
         Sample(source=source, reference=target, written={name: texts[row] for name, texts in written.items()})
         for row, (source, target) in enumerate(zip(chosen.sources, chosen.targets, strict=True))
@@ -209,3 +80,68 @@ def _int8(finished: Any, evaluator: Seq2SeqEvaluator, watcher: Watcher) -> tuple
         comparison=both,
     )
     return made, troubles
+
+
+def with_directions(record: Record, finished: Any) -> Record:
+    """BLEU of each direction, and when its teacher was switched off."""
+    texts: TaughtTexts = finished.setup.splits
+    evaluator: Seq2SeqEvaluator = finished.done[0].data.evaluator
+    runs: dict[str, list[SeedResult]] = {
+        arm.name: [one.result for one in finished.results[arm.name]] for arm in finished.done
+    }
+    switches = {
+        arm.name: step.teacher for arm in finished.done for step in arm.trainings if isinstance(step.teacher, Switch)
+    }
+    notes = [note for name, switch in switches.items() for note in switch_notes(name, switch, runs[name])]
+    if texts.several:
+        first, count = texts.directions[0].name, len(texts.directions)
+        notes.append(f"Size and speed of the teacher are those of one of {count}, the one of {first}.")
+    teachers = {name: score for switch in switches.values() for name, score in switch.scores.items()}
+    figures: dict[str, float] = {}
+    for name in texts.parts("dev"):
+        if name in teachers:
+            figures[f"dev {score_name(name)}, teacher"] = teachers[name]
+        for arm, results in runs.items():  # at the step whose weights were kept, a mean over seeds
+            points = [point for one in results for point in measured(one) if point.step == one.best_step]
+            if points:
+                figures[f"dev {score_name(name)}, {arm}"] = sum(p.dev[score_name(name)] for p in points) / len(points)
+    for name, part in texts.parts("test").items():
+        if finished.test is not None:
+            figures[f"{score_name(name)}, teacher"] = evaluator.scores(finished.test.statistics[part])["bleu"]
+        for arm in finished.done:
+            found = [evaluator.scores(one.statistics[part])["bleu"] for one in finished.results[arm.name]]
+            figures[f"{score_name(name)}, {arm.name}"] = sum(found) / len(found)
+    return record.but(figures={**record.figures, **figures}, notes=[*record.notes, *notes])
+
+
+def measured(run: SeedResult) -> list[CurvePoint]:
+    return [point for point in run.curve if point.dev]
+
+
+def switch_notes(arm: str, switch: Switch, results: Sequence[SeedResult]) -> Iterator[str]:
+    """A sentence for every seed and direction, from the curve: the switch follows from it alone."""
+    if switch.settings.strategy == "fixed":
+        return
+    for result in results:
+        for name in switch.directions.names:
+            whose = f"the teacher of {name}" if name else "the teacher"
+            yield f"{arm}, seed {result.seed}: {whose} {_history(switch, name, measured(result))}"
+
+
+def _history(switch: Switch, name: str, points: list[CurvePoint]) -> str:
+    own = switch.scores[name]
+    dev = [(point.step, point.dev[score_name(name)]) for point in points if score_name(name) in point.dev]
+    if not dev:
+        return "stayed on, since dev was never measured."
+    if switch.settings.strategy == "adaptive":
+        last = switch.share_at(name, dev[-1][1])
+        return f"had {last:.2g} of its weight left at the end (dev BLEU {dev[-1][1]:.1f}, its own {own:.1f})."
+    turns, on = [], True
+    for step, score in dev:
+        if bool(switch.share_at(name, score)) != on:
+            on = not on
+            turns.append(
+                f"switched {'on again' if on else 'off'} at step {step} (dev BLEU {score:.1f}, its own {own:.1f})"
+            )
+    best = max(score for _, score in dev)
+    return f"was {', '.join(turns)}." if turns else f"stayed on (best dev BLEU {best:.1f}, its own {own:.1f})."

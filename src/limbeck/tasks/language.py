@@ -3,80 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from transformers import PreTrainedModel
 
 from limbeck.core.errors import KnobError
 from limbeck.core.fingerprint import digest, tokenizer_fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import LANGUAGE_KINDS, Kind, TaskInfo
-from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import Want
-from limbeck.data.batches import batches
 from limbeck.data.language.corpus import LanguageCorpus, load_language
 from limbeck.data.language.examples import MaskedTokens, NextTokens, Tokens
 from limbeck.data.language.masking import Masker, count_tokens
 from limbeck.data.language.settings import BlockSettings, MaskSettings
-from limbeck.data.padding import Collator
-from limbeck.measure.disagreements import token_disagreements
-from limbeck.measure.quality import quality
-from limbeck.measure.tokens import TokenStatistics, token_statistics
+from limbeck.measure.evaluator import LanguageEvaluator
 from limbeck.objectives.language import LanguageModeling
 from limbeck.objectives.next_sentence import NextSentence
 from limbeck.students.load import has_next_sentence_head, load
 from limbeck.students.sizes import positions_of
 from limbeck.students.vocabulary import common_vocab, rows_of, vocab_size_of
-from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluation, Evaluator, Model, Options, Setup, Task, task
+from limbeck.tasks.base import ALL, GOLD, EncodedData, Model, Options, Setup, Task, task
 from limbeck.teachers.topk import TopKCache
 
 BATCH = 32  # blocks
 TIMED = 256  # blocks at most
 CACHEABLE = Want.TOP | Want.SAMPLED
-
-
-@dataclass(frozen=True)
-class LanguageEvaluator(Evaluator):
-    """The probability of every predicted token of a split.
-
-    `task.encode(text, model, Silent()).evaluator.test(network).scores["perplexity"]`
-    """
-
-    info: TaskInfo
-    processor: Any
-    splits: Mapping[str, Tokens]
-    examples: int = 0  # disagreements to keep
-    teacher: Teacher = field(default_factory=NoTeacher)
-
-    def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> LanguageEvaluator:
-        return replace(self, teacher=teacher)
-
-    def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
-        scores = self._scores(self._statistics(model, "dev", NoTeacher()))
-        return {"loss": scores["token_nll"], **scores}
-
-    def test(self, model: PreTrainedModel) -> Evaluation:
-        found = self._statistics(model, "test", self.teacher, self.examples)
-        apart = token_disagreements(found.examples, self.processor.decode)
-        return Evaluation(found.uids, found.sums, self._scores(found), fidelity=found.fidelity, disagreements=apart)
-
-    def of_teacher(self, network: PreTrainedModel) -> Evaluation:
-        """A teacher that remembers has the outputs, on the way, with which students are compared when it is gone."""
-        return replace(self.test(network), fidelity=None, disagreements=())
-
-    def _statistics(self, model: PreTrainedModel, split: str, teacher: Teacher, examples: int = 0) -> TokenStatistics:
-        rows = batches(self.splits[split], Collator.of(self.processor, self.info), BATCH)
-        return token_statistics(model, rows, self.info.vocab_size, teacher, examples=examples)
-
-    def _scores(self, found: TokenStatistics) -> dict[str, float]:
-        rows = np.ones(len(found.sums), dtype=bool)
-        return quality(self.info, found.sums, rows, rows)[0]
 
 
 @dataclass(frozen=True)
@@ -153,16 +108,11 @@ class LanguageTask(Task[RunningText]):
                 name: MaskedTokens(blocks, masker, mask.ask, rounds[name]) for name, blocks in corpus.splits.items()
             }
         train = splits["train"]
-        return EncodedData(
-            info=info,
-            processor=processor,
-            rows={ALL: train, GOLD: train},
-            evaluator=LanguageEvaluator(info, processor, splits, self.knobs.measure.examples),
-            card=corpus.card,
-            fingerprints={"data": text_fingerprint(corpus), "mask": mask_fingerprint(info.kind, mask)},
-            size=len(train),
-            max_length=corpus.length,
-        )
+        rows = {ALL: train, GOLD: train}
+        evaluator = LanguageEvaluator(info, processor, splits, self.knobs.measure.examples)
+        prints = {"data": text_fingerprint(corpus), "mask": mask_fingerprint(info.kind, mask)}
+        longest = corpus.length
+        return EncodedData(info, processor, rows, evaluator, corpus.card, prints, len(train), max_length=longest)
 
     def timing_inputs(self, setup: Setup[RunningText]) -> list[tuple[str, str]]:
         """The text of some test blocks."""
@@ -188,11 +138,9 @@ class LanguageTask(Task[RunningText]):
         rounds = _cached_rounds(run.teacher_cache.cache) if run.teacher_cache.cache else 0
         return run.but(mask=mask.but(rounds=rounds or ceil(run.train.epochs)))
 
-    def check_student(
-        self, run: Options, setup: Setup[RunningText], student: Model, objectives: Sequence[Objective], needed: Want
-    ) -> None:
+    def check_student(self, run: Options, setup: Setup[RunningText], student: Model, needed: Want) -> None:
         pairs = run.table(BlockSettings).pairs
-        if any(isinstance(part, NextSentence) for one in objectives for _, part in one.weighted) and not pairs:
+        if any(isinstance(part, NextSentence) for one in run.steps for _, part in one.weighted) and not pairs:
             raise KnobError("'next-sentence' needs pairs of sentences", "add --blocks.pairs")
         if pairs and not has_next_sentence_head(student.network):
             raise KnobError(
@@ -215,7 +163,7 @@ def _cached_rounds(folder: str) -> int:
 def text_fingerprint(corpus: LanguageCorpus) -> str:
     """Names the blocks and their order."""
     columns = ("ids", "offsets", "learnt", "types", "next_sentence_label")
-    return digest(getattr(blocks, column) for blocks in corpus.splits.values() for column in columns)
+    return digest([getattr(blocks, column) for blocks in corpus.splits.values() for column in columns])
 
 
 def mask_fingerprint(kind: str, mask: MaskSettings) -> str:

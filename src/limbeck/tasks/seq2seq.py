@@ -33,6 +33,7 @@ from limbeck.engines.command import Command
 from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
 from limbeck.engines.endpoint import Endpoint
 from limbeck.engines.transformers import ARCHITECTURE_SETTINGS, generation_config
+from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator, generation
 from limbeck.measure.size import is_ctranslate2
 from limbeck.measure.written import sacrebleu_metrics
 from limbeck.objectives.language import LanguageModeling
@@ -54,17 +55,19 @@ from limbeck.tasks.base import (
     evaluating,
     task,
 )
-from limbeck.tasks.directions import (
+from limbeck.tasks.generated import with_directions, with_generated
+from limbeck.tasks.teacher_texts import (
     Direction,
     TaughtTexts,
+    TeacherTexts,
+    cached_texts,
     check_alone,
     check_switch,
     check_tag,
+    gold_targets,
     open_directions,
-    with_directions,
+    translate_training_set,
 )
-from limbeck.tasks.generated import Seq2SeqEvaluator, generation, with_generated
-from limbeck.tasks.teacher_texts import TeacherTexts, cached_texts, gold_targets, translate_training_set
 from limbeck.teachers.settings import SwitchSettings, TranslateSettings
 from limbeck.teachers.switch import DirectionIndex, Switch
 from limbeck.teachers.texts import CachedTexts
@@ -147,16 +150,10 @@ class Translation(Task[TaughtTexts]):
             vocab_size = common_vocab(teacher.network, model.network, teacher.processor, model.processor).size
         sized = replace(self, info=self.info.but(vocab_size=vocab_size))
         evaluator = sized.evaluator(model, splits, splits.parts("dev"))
-        return EncodedData(
-            info=evaluator.info,
-            processor=model.processor,
-            rows={},  # what is learnt is known when the teacher has translated
-            evaluator=evaluator,
-            card=splits.card,
-            fingerprints={"data": pairs_fingerprint(splits)},
-            size=len(splits.train),
-            has_gold=bool(splits.train.has_target.any()),
-        )
+        rows: dict[str, Dataset] = {}  # what is learnt is known when the teacher has translated
+        info, prints, gold = evaluator.info, {"data": pairs_fingerprint(splits)}, bool(splits.train.has_target.any())
+        size = len(splits.train)
+        return EncodedData(info, model.processor, rows, evaluator, splits.card, prints, size, has_gold=gold)
 
     def same_encoding(self, setup: Setup[TaughtTexts], student: Model) -> bool:
         return decoder_start(student.network) == _evaluator(setup.data).start
@@ -294,12 +291,10 @@ class Translation(Task[TaughtTexts]):
     def supervised(self) -> Objective:
         return 1.0 * LanguageModeling(smoothing=self.knobs.table(Seq2SeqConfig).smoothing)
 
-    def check_student(
-        self, run: Options, setup: Setup[TaughtTexts], student: Model, objectives: Sequence[Objective], needed: Want
-    ) -> None:
+    def check_student(self, run: Options, setup: Setup[TaughtTexts], student: Model, needed: Want) -> None:
         teacher, targeted = setup.teacher, bool(setup.splits.train.has_target.any())
         targets = {run.table(TranslateSettings).targets, *(stage.targets for stage in run.stages.values())} - {""}
-        check_switch(run, objectives, needed, targets, setup.splits.several)
+        check_switch(run, needed, targets, setup.splits.several)
         if targets & {GOLD, "closest"} and not targeted:
             raise DataError(
                 f"no training row has a target, and recipe {run.recipe!r} learns from given ones",

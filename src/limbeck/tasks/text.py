@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from transformers import EvalPrediction, PreTrainedModel
 
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.files import write_text
 from limbeck.core.fingerprint import digest, tokenizers_equal
-from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
+from limbeck.core.record import DataCard
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
-from limbeck.core.teacher import NoTeacher, Teacher
-from limbeck.core.trace import Batch
 from limbeck.core.want import PER_TEXT, Want
 from limbeck.data.augment import augment, unlabelled
-from limbeck.data.batches import batches
 from limbeck.data.match import is_generic, permutation
-from limbeck.data.padding import Collator
+from limbeck.data.rows import Split
 from limbeck.data.settings import DataSettings
 from limbeck.data.splits import Splits
 from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus, Examples, concatenate, read_texts, relabel
 from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.tinybert import MaskedWords, words_from
-from limbeck.measure.disagreements import text_disagreements
-from limbeck.measure.fidelity import fidelity
-from limbeck.measure.predict import predict
-from limbeck.measure.quality import quality
+from limbeck.measure.evaluator import Evaluator, TextEvaluator
 from limbeck.students.load import kind_of, load
 from limbeck.students.reading import labels_in
 from limbeck.tasks.base import (
@@ -43,8 +35,6 @@ from limbeck.tasks.base import (
     GOLD,
     EncodedData,
     Evaluated,
-    Evaluation,
-    Evaluator,
     Model,
     Options,
     Setup,
@@ -54,78 +44,6 @@ from limbeck.tasks.base import (
 )
 
 BATCH = 64  # texts
-
-
-@dataclass(frozen=True)
-class TextEvaluator(Evaluator):
-    """Logits of every text; metrics, fidelity and disagreements are computed from them.
-
-    `TextEvaluator(info, tokenizer, {"dev": dev, "test": test}).test(model).scores["accuracy"]`
-    """
-
-    info: TaskInfo
-    processor: Any
-    splits: Mapping[str, Encoded]
-    examples: int = 0  # disagreements to keep
-    teacher: Teacher = field(default_factory=NoTeacher)
-
-    def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> TextEvaluator:
-        """Where dev has no labels, the teacher's answers stand for them."""
-        found, dev = replace(self, teacher=teacher), self.splits["dev"]
-        if dev.has_label.any() or not len(dev):
-            return found
-        logits = found._teacher_logits("dev")
-        if self.info.kind == "classify":
-            labels = logits.argmax(-1)
-        else:
-            labels = (logits > 0).astype(np.float32) if self.info.kind == "multilabel" else logits[:, 0]
-        return replace(found, splits={**self.splits, "dev": dev.with_labels(labels)})
-
-    def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
-        dev = self.splits["dev"]
-        return quality(self.info, self.logits("dev", model), dev.labels, dev.has_label)[0]
-
-    def while_training(self) -> dict[str, Callable[..., dict[str, float]]]:
-        def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
-            labels, has_label = prediction.label_ids
-            return quality(self.info, prediction.predictions, labels, has_label.astype(bool))[0]
-
-        return {"compute_metrics": compute_metrics}
-
-    def test(self, model: PreTrainedModel) -> Evaluation:
-        return self.evaluation(self.logits("test", model), self._teacher_test)
-
-    def of_teacher(self, network: PreTrainedModel) -> Evaluation:
-        return self.evaluation(self._teacher_test)
-
-    def evaluation(self, logits: np.ndarray, teacher: np.ndarray = np.empty(0)) -> Evaluation:  # noqa: B008
-        """With how close the logits are to the teacher's, if there are any."""
-        split, info = self.splits["test"], self.info
-        rows = split.labels, split.has_label
-        scores, per_class = quality(info, logits, *rows)
-        found = Evaluation(split.uids, logits, scores, per_class, None, *rows)
-        if not len(teacher):
-            return found
-        texts, pairs = split.examples.texts, split.examples.pairs
-        apart = text_disagreements(info, texts, pairs, logits, teacher, *rows, most=self.examples)
-        return replace(found, fidelity=fidelity(info, logits, teacher, *rows), disagreements=apart)
-
-    def logits(self, name: str, model: PreTrainedModel, on_batch: Callable[[int], None] | None = None) -> np.ndarray:
-        return predict(model, self._batches(name), self.splits[name].uids, on_batch=on_batch)
-
-    @cached_property
-    def _teacher_test(self) -> np.ndarray:
-        return np.empty(0) if isinstance(self.teacher, NoTeacher) else self._teacher_logits("test")
-
-    def _teacher_logits(self, name: str) -> np.ndarray:
-        found: dict[int, np.ndarray] = {}
-        for batch in self._batches(name):
-            found |= zip(batch.uids.tolist(), self.teacher.answer(batch).logits.float().cpu().numpy(), strict=True)
-        rows = [found[uid] for uid in self.splits[name].uids.tolist()]
-        return np.array(rows, dtype=np.float32).reshape(-1, self.info.outputs)
-
-    def _batches(self, name: str) -> Iterator[Batch]:
-        return batches(self.splits[name], Collator.of(self.processor, self.info), BATCH)
 
 
 @task
@@ -153,20 +71,10 @@ class TextClassification(Task[Corpus]):
     def encode(self, splits: Corpus, model: Model, watcher: Watcher, teacher: Model | None = None) -> EncodedData:
         longest: int = self.knobs.data.max_length
         rows = {name: encode(part, model.processor, longest) for name, part in splits.splits.items()}
-        train = rows["train"]
-        gold = {GOLD: train} if train.has_label.any() else {}
-        return EncodedData(
-            info=splits.task,
-            processor=model.processor,
-            rows={ALL: train, **gold},
-            evaluator=TextEvaluator(splits.task, model.processor, rows, self.knobs.measure.examples),
-            card=splits.card.but(truncated=sum(split.truncated for split in rows.values())),
-            fingerprints={"data": data_fingerprint(splits, str(longest)), "labels": labels_fingerprint(splits)},
-            size=len(train),
-            for_teacher=tuple(rows.values()),
-            has_gold=bool(gold),
-            pairs=bool(splits.train.pairs),
-        )
+        evaluator = TextEvaluator(splits.task, model.processor, rows, self.knobs.measure.examples)
+        card = splits.card.but(truncated=sum(split.truncated for split in rows.values()))
+        prints = {"data": data_fingerprint(splits, str(longest)), "labels": labels_fingerprint(splits)}
+        return replace(encoded_rows(rows, evaluator, card, prints), pairs=bool(splits.train.pairs))
 
     def timing_inputs(self, setup: Setup[Corpus]) -> list[tuple[str, str]]:
         test = setup.splits.test
@@ -188,9 +96,7 @@ class TextClassification(Task[Corpus]):
             augment=run.table(AugmentSettings).settled(),
         )
 
-    def check_student(
-        self, run: Options, setup: Setup[Corpus], student: Model, objectives: Sequence[Objective], needed: Want
-    ) -> None:
+    def check_student(self, run: Options, setup: Setup[Corpus], student: Model, needed: Want) -> None:
         teacher = setup.teacher
         if teacher is None:
             return
@@ -235,6 +141,16 @@ class TextClassification(Task[Corpus]):
         evaluator = TextEvaluator(splits.task, model.processor, {"test": test}, self.knobs.measure.examples)
         item, rows = evaluating(model), max(len(test), 1)
         return evaluator, evaluator.logits("test", model.network, lambda done: watcher.at(item, done / rows))
+
+
+def encoded_rows(
+    rows: Mapping[str, Split], evaluator: Evaluator, card: DataCard, fingerprints: Mapping[str, str]
+) -> EncodedData:
+    """The data of a task whose rows have labels, of which a teacher gives logits."""
+    train, info = rows["train"], evaluator.info
+    gold = {GOLD: train} if train.has_label.any() else {}
+    data = EncodedData(info, evaluator.processor, {ALL: train, **gold}, evaluator, card, fingerprints, len(train))
+    return replace(data, for_teacher=tuple(rows.values()), has_gold=bool(gold))
 
 
 def data_fingerprint(corpus: Splits[Any], salt: str) -> str:
