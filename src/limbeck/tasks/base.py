@@ -23,7 +23,7 @@ from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.objective import Objective, misfits
 from limbeck.core.progress import Watcher
-from limbeck.core.record import DataCard, Record
+from limbeck.core.record import DataCard, Record, SeedResult
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import Want
@@ -126,6 +126,60 @@ class Setup(Generic[R]):
         return [self.teacher, *self.more_teachers] if self.teacher else []
 
 
+class HasNetwork(Protocol):
+    @property
+    def network(self) -> PreTrainedModel: ...
+
+
+class HasTeacher(Protocol):
+    @property
+    def teacher(self) -> Teacher: ...
+
+
+class Trained(Protocol):
+    """A finished trial, as far as a task looks at it."""
+
+    @property
+    def result(self) -> SeedResult: ...
+    @property
+    def statistics(self) -> np.ndarray: ...
+    @property
+    def model(self) -> Path: ...
+
+
+class TrainedArm(Protocol):
+    """The plan of its trials."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def data(self) -> EncodedData: ...
+    @property
+    def start(self) -> HasNetwork: ...
+    @property
+    def trainings(self) -> Sequence[HasTeacher]: ...
+
+
+class Finished(Protocol):
+    """A run that is finished, before its Record is written."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def run(self) -> Options: ...
+    @property
+    def setup(self) -> Setup: ...
+    @property
+    def test(self) -> Evaluation | None: ...
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def done(self) -> Sequence[TrainedArm]: ...
+    @property
+    def results(self) -> Mapping[str, Sequence[Trained]]: ...
+    def best(self) -> tuple[TrainedArm, Trained]: ...
+
+
 @dataclass(frozen=True)
 class Task(ABC, Generic[R]):
     """One kind of problem: how its rows are read, encoded, taught and measured, and how its models are loaded."""
@@ -185,7 +239,7 @@ class Task(ABC, Generic[R]):
             )
         for part in (part for objective in objectives for part in misfits(objective, self.info)):
             raise MismatchError(f"{part} does not serve --task {self.info.kind}", part.remedy or self.remedy)
-        self.check_student(run, setup, student, needed)
+        self.check_student(run, setup, student, objectives, needed)
 
     def evaluate_teacher(self, setup: Setup[R], teacher: Teacher, place: Path) -> Evaluation | None:
         """The teacher on the test split."""
@@ -210,7 +264,9 @@ class Task(ABC, Generic[R]):
         """Refuses settings that contradict each other, before a model is loaded."""
         return None
 
-    def check_student(self, run: Options, setup: Setup[R], student: Model, needed: Want) -> None:
+    def check_student(
+        self, run: Options, setup: Setup[R], student: Model, objectives: Sequence[Objective], needed: Want
+    ) -> None:
         """Refuses a student that does not fit the data or its teacher."""
         return None
 
@@ -252,7 +308,7 @@ class Task(ABC, Generic[R]):
         """The teacher, or one that steps back when its student has passed it."""
         return teacher
 
-    def add_to_record(self, record: Record, finished: Any, watcher: Watcher) -> Record:
+    def add_to_record(self, record: Record, finished: Finished, watcher: Watcher) -> Record:
         """With what only a Record of this task has."""
         return record
 

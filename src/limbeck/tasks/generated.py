@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,15 +17,21 @@ from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
 from limbeck.measure.timing import speeds_of
 from limbeck.students.load import load
+from limbeck.tasks.base import EncodedData, Finished
 from limbeck.tasks.teacher_texts import TaughtTexts
 from limbeck.teachers.switch import Switch, score_name
 
 INT8 = "student-int8"  # the folder
 
 
-def with_generated(record: Record, finished: Any, watcher: Watcher) -> Record:
+def evaluator_of(data: EncodedData) -> Seq2SeqEvaluator:
+    assert isinstance(data.evaluator, Seq2SeqEvaluator)
+    return data.evaluator
+
+
+def with_generated(record: Record, finished: Finished, watcher: Watcher) -> Record:
     """With samples, and the best student in int8, measured where it will run."""
-    evaluator: Seq2SeqEvaluator = finished.done[0].data.evaluator
+    evaluator = evaluator_of(finished.done[0].data)
     record = record.but(samples=_samples(finished, evaluator))
     try:
         artifact, troubles = _int8(finished, evaluator, watcher)
@@ -35,7 +40,7 @@ def with_generated(record: Record, finished: Any, watcher: Watcher) -> Record:
     return record.but(artifacts=[*record.artifacts, artifact], notes=[*record.notes, *troubles])
 
 
-def _samples(finished: Any, evaluator: Seq2SeqEvaluator) -> list[Sample]:
+def _samples(finished: Finished, evaluator: Seq2SeqEvaluator) -> list[Sample]:
     """Test sources, spread over the split, and what the first seed of every arm generates by a beam."""
     count = min(finished.run.measure.examples, evaluator.test_rows)
     if not count:
@@ -56,7 +61,7 @@ def _samples(finished: Any, evaluator: Seq2SeqEvaluator) -> list[Sample]:
     ]
 
 
-def _int8(finished: Any, evaluator: Seq2SeqEvaluator, watcher: Watcher) -> tuple[Artifact, list[str]]:
+def _int8(finished: Finished, evaluator: Seq2SeqEvaluator, watcher: Watcher) -> tuple[Artifact, list[str]]:
     """In CTranslate2, compared with its float32; and what hindered its timing."""
     (arm, result), run, folder = finished.best(), finished.run, finished.folder / INT8
     convert(result.model, folder, "int8")
@@ -82,13 +87,11 @@ def _int8(finished: Any, evaluator: Seq2SeqEvaluator, watcher: Watcher) -> tuple
     return made, troubles
 
 
-def with_directions(record: Record, finished: Any) -> Record:
+def with_directions(record: Record, finished: Finished) -> Record:
     """BLEU of each direction, and when its teacher was switched off."""
     texts: TaughtTexts = finished.setup.splits
-    evaluator: Seq2SeqEvaluator = finished.done[0].data.evaluator
-    runs: dict[str, list[SeedResult]] = {
-        arm.name: [one.result for one in finished.results[arm.name]] for arm in finished.done
-    }
+    evaluator = evaluator_of(finished.done[0].data)
+    runs = {arm.name: [one.result for one in finished.results[arm.name]] for arm in finished.done}
     switches = {
         arm.name: step.teacher for arm in finished.done for step in arm.trainings if isinstance(step.teacher, Switch)
     }
@@ -108,9 +111,9 @@ def with_directions(record: Record, finished: Any) -> Record:
     for name, part in texts.parts("test").items():
         if finished.test is not None:
             figures[f"{score_name(name)}, teacher"] = evaluator.scores(finished.test.statistics[part])["bleu"]
-        for arm in finished.done:
-            found = [evaluator.scores(one.statistics[part])["bleu"] for one in finished.results[arm.name]]
-            figures[f"{score_name(name)}, {arm.name}"] = sum(found) / len(found)
+        for arm in runs:
+            found = [evaluator.scores(one.statistics[part])["bleu"] for one in finished.results[arm]]
+            figures[f"{score_name(name)}, {arm}"] = sum(found) / len(found)
     return record.but(figures={**record.figures, **figures}, notes=[*record.notes, *notes])
 
 

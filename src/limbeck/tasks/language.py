@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
@@ -29,7 +30,6 @@ from limbeck.students.vocabulary import common_vocab, rows_of, vocab_size_of
 from limbeck.tasks.base import ALL, GOLD, EncodedData, Model, Options, Setup, Task, task
 from limbeck.teachers.topk import TopKCache
 
-BATCH = 32  # blocks
 TIMED = 256  # blocks at most
 CACHEABLE = Want.TOP | Want.SAMPLED
 
@@ -138,9 +138,11 @@ class LanguageTask(Task[RunningText]):
         rounds = _cached_rounds(run.teacher_cache.cache) if run.teacher_cache.cache else 0
         return run.but(mask=mask.but(rounds=rounds or ceil(run.train.epochs)))
 
-    def check_student(self, run: Options, setup: Setup[RunningText], student: Model, needed: Want) -> None:
+    def check_student(
+        self, run: Options, setup: Setup[RunningText], student: Model, objectives: Sequence[Objective], needed: Want
+    ) -> None:
         pairs = run.table(BlockSettings).pairs
-        if any(isinstance(part, NextSentence) for one in run.steps for _, part in one.weighted) and not pairs:
+        if any(isinstance(part, NextSentence) for one in objectives for _, part in one.weighted) and not pairs:
             raise KnobError("'next-sentence' needs pairs of sentences", "add --blocks.pairs")
         if pairs and not has_next_sentence_head(student.network):
             raise KnobError(

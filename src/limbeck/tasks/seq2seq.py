@@ -48,6 +48,7 @@ from limbeck.tasks.base import (
     EncodedData,
     Evaluated,
     Evaluation,
+    Finished,
     Model,
     Options,
     Setup,
@@ -55,7 +56,7 @@ from limbeck.tasks.base import (
     evaluating,
     task,
 )
-from limbeck.tasks.generated import with_directions, with_generated
+from limbeck.tasks.generated import evaluator_of, with_directions, with_generated
 from limbeck.tasks.teacher_texts import (
     Direction,
     TaughtTexts,
@@ -156,7 +157,7 @@ class Translation(Task[TaughtTexts]):
         return EncodedData(info, model.processor, rows, evaluator, splits.card, prints, size, has_gold=gold)
 
     def same_encoding(self, setup: Setup[TaughtTexts], student: Model) -> bool:
-        return decoder_start(student.network) == _evaluator(setup.data).start
+        return decoder_start(student.network) == evaluator_of(setup.data).start
 
     def encode_for_training(self, splits: TaughtTexts, model: Model, watcher: Watcher) -> EncodedData:
         if not splits.train.has_target.any():
@@ -165,7 +166,7 @@ class Translation(Task[TaughtTexts]):
         rows, targets, note = gold_targets(splits.train)
         if note:
             watcher.say(note)
-        train = _evaluator(data).encoded([splits.train.sources[row] for row in rows], targets)
+        train = evaluator_of(data).encoded([splits.train.sources[row] for row in rows], targets)
         card = splits.card.but(truncated=train.truncated)
         return replace(data, rows={GOLD: train, ALL: train}, size=len(train), card=card)
 
@@ -291,10 +292,12 @@ class Translation(Task[TaughtTexts]):
     def supervised(self) -> Objective:
         return 1.0 * LanguageModeling(smoothing=self.knobs.table(Seq2SeqConfig).smoothing)
 
-    def check_student(self, run: Options, setup: Setup[TaughtTexts], student: Model, needed: Want) -> None:
+    def check_student(
+        self, run: Options, setup: Setup[TaughtTexts], student: Model, objectives: Sequence[Objective], needed: Want
+    ) -> None:
         teacher, targeted = setup.teacher, bool(setup.splits.train.has_target.any())
         targets = {run.table(TranslateSettings).targets, *(stage.targets for stage in run.stages.values())} - {""}
-        check_switch(run, needed, targets, setup.splits.several)
+        check_switch(run, objectives, needed, targets, setup.splits.several)
         if targets & {GOLD, "closest"} and not targeted:
             raise DataError(
                 f"no training row has a target, and recipe {run.recipe!r} learns from given ones",
@@ -338,7 +341,7 @@ class Translation(Task[TaughtTexts]):
         made: dict[tuple[str, int, str], Sequences] = {}
         found = []
         for data, several in wanted:
-            evaluator, rows = _evaluator(data), {}
+            evaluator, rows = evaluator_of(data), {}
             for targets in sorted(several):
                 key = tokenizer_fingerprint(data.processor), evaluator.start, targets
                 if key not in made:
@@ -354,7 +357,7 @@ class Translation(Task[TaughtTexts]):
 
     def evaluate_teacher(self, setup: Setup[TaughtTexts], teacher: Teacher, place: Path) -> Evaluation | None:
         """What a command or an endpoint writes is kept, for it may cost."""
-        evaluator, engine, test = _evaluator(setup.data), setup.splits.engine, setup.splits.test
+        evaluator, engine, test = evaluator_of(setup.data), setup.splits.engine, setup.splits.test
         if engine is not None:
             cache = cached_texts(self.settings, setup.fingerprints, engine, 1, place / "tested")
             cache.fill(engine, test.sources, test.uids)
@@ -381,7 +384,7 @@ class Translation(Task[TaughtTexts]):
         names, uids = [one.name for one in texts.directions], cast(Sequences, rows).uids
         return Switch(teacher, DirectionIndex.of(names, uids, _owners(texts, rows)), texts.dev_scores, settings)
 
-    def add_to_record(self, record: Record, finished: Any, watcher: Watcher) -> Record:
+    def add_to_record(self, record: Record, finished: Finished, watcher: Watcher) -> Record:
         if finished.kind == "train":
             return record
         return with_generated(with_directions(record, finished), finished, watcher)
@@ -404,11 +407,6 @@ class Translation(Task[TaughtTexts]):
             found = evaluator.of_teacher(model.network) if teaches else evaluator.test(model.network)
         watcher.at(evaluating(model), 1.0)
         return found
-
-
-def _evaluator(data: EncodedData) -> Seq2SeqEvaluator:
-    assert isinstance(data.evaluator, Seq2SeqEvaluator)
-    return data.evaluator
 
 
 def _owners(texts: TaughtTexts, rows: Dataset) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.fingerprint import tokenizers_equal
+from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import TaskInfo
 from limbeck.core.want import Want
@@ -124,7 +125,9 @@ def _check_vocabularies(models: dict[str, Model]) -> None:
             )
 
 
-def check_switch(run: Options, needed: Want, targets: Collection[str], several: bool) -> None:
+def check_switch(
+    run: Options, objectives: Sequence[Objective], needed: Want, targets: Collection[str], several: bool
+) -> None:
     """Refuses what several teachers, or one that steps back, cannot give."""
     switched = run.table(SwitchSettings).strategy != "fixed"
     if several and {"beam", "closest"}.intersection(targets):
@@ -138,7 +141,7 @@ def check_switch(run: Options, needed: Want, targets: Collection[str], several: 
             f"probable tokens, but the objective wants {'a live teacher' if live else needed}",
             "use --recipe multilingual, or the objective 'truncated', without --teacher-cache.live",
         )
-    for weight, part in (pair for objective in run.steps for pair in objective.weighted):
+    for weight, part in (pair for objective in objectives for pair in objective.weighted):
         if switched and weight and isinstance(part, Truncated) and part.form == "renorm-both":
             raise MismatchError(
                 "the form 'renorm-both' compares cached tokens with each other, so its teacher cannot be switched off",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.files import write_text
 from limbeck.core.fingerprint import digest, tokenizers_equal
+from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
@@ -27,6 +28,7 @@ from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus, Examples, concatenate, read_texts, relabel
 from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.tinybert import MaskedWords, words_from
+from limbeck.data.windows import Windows
 from limbeck.measure.evaluator import Evaluator, TextEvaluator
 from limbeck.students.load import kind_of, load
 from limbeck.students.reading import labels_in
@@ -43,7 +45,7 @@ from limbeck.tasks.base import (
     task,
 )
 
-BATCH = 64  # texts
+Labelled = Splits[Examples] | Splits[Windows]
 
 
 @task
@@ -96,7 +98,9 @@ class TextClassification(Task[Corpus]):
             augment=run.table(AugmentSettings).settled(),
         )
 
-    def check_student(self, run: Options, setup: Setup[Corpus], student: Model, needed: Want) -> None:
+    def check_student(
+        self, run: Options, setup: Setup[Corpus], student: Model, objectives: Sequence[Objective], needed: Want
+    ) -> None:
         teacher = setup.teacher
         if teacher is None:
             return
@@ -153,12 +157,12 @@ def encoded_rows(
     return replace(data, for_teacher=tuple(rows.values()), has_gold=bool(gold))
 
 
-def data_fingerprint(corpus: Splits[Any], salt: str) -> str:
+def data_fingerprint(corpus: Labelled, salt: str) -> str:
     """Names the set of examples, whatever their order, and how many tokens of each are seen."""
     return digest([np.sort(np.concatenate([rows.uids for rows in corpus.splits.values()])), salt])
 
 
-def labels_fingerprint(corpus: Splits[Any], first: str = "") -> str:
+def labels_fingerprint(corpus: Labelled, first: str = "") -> str:
     """Names what is learnt from the examples: their labels, and the order from which a seed shuffles."""
     columns = [column for rows in corpus.splits.values() for column in (rows.uids, rows.labels, rows.has_label)]
     return digest([first, *columns])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from limbeck.core.errors import MismatchError
 from limbeck.core.fingerprint import tokenizers_equal
+from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import Kind
 from limbeck.core.want import Want
@@ -17,7 +19,8 @@ from limbeck.data.span.questions import Question
 from limbeck.data.token.corpus import encode_sentences, read_sentences
 from limbeck.data.token.sentences import Sentence
 from limbeck.data.windows import WindowCorpus, WindowRow, WindowRows
-from limbeck.measure.window_evaluator import SpanEvaluator, TokenEvaluator, WindowEvaluator
+from limbeck.measure.evaluator import Evaluator
+from limbeck.measure.window_evaluator import SpanEvaluator, TokenEvaluator
 from limbeck.students.reading import labels_in
 from limbeck.tasks.base import EncodedData, Model, Options, Setup, Task, task
 from limbeck.tasks.text import check_outputs, data_fingerprint, encoded_rows, labels_fingerprint
@@ -29,7 +32,7 @@ W = TypeVar("W", bound=WindowRow)
 class WindowTask(Task[WindowRows[W]], Generic[W]):
     """Reads windows; what is predicted of them is the subclasses' own."""
 
-    evaluator: ClassVar[type[WindowEvaluator[Any, Any]]]
+    evaluator: ClassVar[Callable[..., Evaluator]]
 
     @abstractmethod
     def cut(self, splits: WindowRows[W], processor: Any, watcher: Watcher) -> WindowCorpus:
@@ -52,7 +55,9 @@ class WindowTask(Task[WindowRows[W]], Generic[W]):
     def timing_inputs(self, setup: Setup[WindowRows[W]]) -> list[tuple[str, str]]:
         return [row.texts for row in setup.splits.parts["test"].rows]
 
-    def check_student(self, run: Options, setup: Setup[WindowRows[W]], student: Model, needed: Want) -> None:
+    def check_student(
+        self, run: Options, setup: Setup[WindowRows[W]], student: Model, objectives: Sequence[Objective], needed: Want
+    ) -> None:
         if setup.teacher is not None:
             check_outputs(student, setup.teacher)
             check_alike(student, setup.teacher)
@@ -81,7 +86,7 @@ class TokenClassification(WindowTask[Sentence]):
     """A tag for each word, in windows of long texts."""
 
     kinds: ClassVar[tuple[Kind, ...]] = ("tag",)
-    evaluator: ClassVar[type[WindowEvaluator[Any, Any]]] = TokenEvaluator
+    evaluator: ClassVar[Callable[..., Evaluator]] = TokenEvaluator
 
     def read(
         self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False
@@ -99,7 +104,7 @@ class QuestionAnswering(WindowTask[Question]):
     """The span of a text that answers a question, or none."""
 
     kinds: ClassVar[tuple[Kind, ...]] = ("answer",)
-    evaluator: ClassVar[type[WindowEvaluator[Any, Any]]] = SpanEvaluator
+    evaluator: ClassVar[Callable[..., Evaluator]] = SpanEvaluator
 
     def read(
         self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False
