@@ -45,7 +45,7 @@ ALL, GOLD = "", "gold"  # training rows by their targets: every row, or those wi
 Options = Any  # a job's settings, built on TaskKnobs, with the tables of its task
 
 
-class Rows(Protocol):
+class TaskRows(Protocol):
     """What `Task.read` returns."""
 
     @property
@@ -55,7 +55,7 @@ class Rows(Protocol):
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    R = TypeVar("R", bound=Rows, default=Any)  # a bare Task or Setup is of any rows
+    R = TypeVar("R", bound=TaskRows, default=Any)  # a bare Task or Setup is of any rows
 else:
     from typing import TypeVar
 
@@ -127,11 +127,15 @@ class Setup(Generic[R]):
 
 
 class HasNetwork(Protocol):
+    """Where the student of an arm starts."""
+
     @property
     def network(self) -> PreTrainedModel: ...
 
 
 class HasTeacher(Protocol):
+    """A training step of an arm."""
+
     @property
     def teacher(self) -> Teacher: ...
 
@@ -160,7 +164,7 @@ class TrainedArm(Protocol):
     def trainings(self) -> Sequence[HasTeacher]: ...
 
 
-class Finished(Protocol):
+class FinishedRun(Protocol):
     """A run that is finished, before its Record is written."""
 
     @property
@@ -308,7 +312,7 @@ class Task(ABC, Generic[R]):
         """The teacher, or one that steps back when its student has passed it."""
         return teacher
 
-    def add_to_record(self, record: Record, finished: Finished, watcher: Watcher) -> Record:
+    def add_to_record(self, record: Record, finished: FinishedRun, watcher: Watcher) -> Record:
         """With what only a Record of this task has."""
         return record
 

@@ -17,7 +17,7 @@ from limbeck.measure.significance import compare
 from limbeck.measure.size import size_of
 from limbeck.measure.timing import speeds_of
 from limbeck.students.load import load
-from limbeck.tasks.base import EncodedData, Finished
+from limbeck.tasks.base import EncodedData, FinishedRun
 from limbeck.tasks.teacher_texts import TaughtTexts
 from limbeck.teachers.switch import Switch, score_name
 
@@ -29,7 +29,7 @@ def evaluator_of(data: EncodedData) -> Seq2SeqEvaluator:
     return data.evaluator
 
 
-def with_generated(record: Record, finished: Finished, watcher: Watcher) -> Record:
+def with_generated(record: Record, finished: FinishedRun, watcher: Watcher) -> Record:
     """With samples, and the best student in int8, measured where it will run."""
     evaluator = evaluator_of(finished.done[0].data)
     record = record.but(samples=_samples(finished, evaluator))
@@ -40,7 +40,7 @@ def with_generated(record: Record, finished: Finished, watcher: Watcher) -> Reco
     return record.but(artifacts=[*record.artifacts, artifact], notes=[*record.notes, *troubles])
 
 
-def _samples(finished: Finished, evaluator: Seq2SeqEvaluator) -> list[Sample]:
+def _samples(finished: FinishedRun, evaluator: Seq2SeqEvaluator) -> list[Sample]:
     """Test sources, spread over the split, and what the first seed of every arm generates by a beam."""
     count = min(finished.run.measure.examples, evaluator.test_rows)
     if not count:
@@ -61,7 +61,7 @@ def _samples(finished: Finished, evaluator: Seq2SeqEvaluator) -> list[Sample]:
     ]
 
 
-def _int8(finished: Finished, evaluator: Seq2SeqEvaluator, watcher: Watcher) -> tuple[Artifact, list[str]]:
+def _int8(finished: FinishedRun, evaluator: Seq2SeqEvaluator, watcher: Watcher) -> tuple[Artifact, list[str]]:
     """In CTranslate2, compared with its float32; and what hindered its timing."""
     (arm, result), run, folder = finished.best(), finished.run, finished.folder / INT8
     convert(result.model, folder, "int8")
@@ -87,7 +87,7 @@ def _int8(finished: Finished, evaluator: Seq2SeqEvaluator, watcher: Watcher) -> 
     return made, troubles
 
 
-def with_directions(record: Record, finished: Finished) -> Record:
+def with_directions(record: Record, finished: FinishedRun) -> Record:
     """BLEU of each direction, and when its teacher was switched off."""
     texts: TaughtTexts = finished.setup.splits
     evaluator = evaluator_of(finished.done[0].data)

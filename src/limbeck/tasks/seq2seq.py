@@ -48,7 +48,7 @@ from limbeck.tasks.base import (
     EncodedData,
     Evaluated,
     Evaluation,
-    Finished,
+    FinishedRun,
     Model,
     Options,
     Setup,
@@ -384,7 +384,7 @@ class Translation(Task[TaughtTexts]):
         names, uids = [one.name for one in texts.directions], cast(Sequences, rows).uids
         return Switch(teacher, DirectionIndex.of(names, uids, _owners(texts, rows)), texts.dev_scores, settings)
 
-    def add_to_record(self, record: Record, finished: Finished, watcher: Watcher) -> Record:
+    def add_to_record(self, record: Record, finished: FinishedRun, watcher: Watcher) -> Record:
         if finished.kind == "train":
             return record
         return with_generated(with_directions(record, finished), finished, watcher)
