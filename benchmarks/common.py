@@ -192,7 +192,7 @@ def make_distiller(
     """Limbeck's own loop, without measuring on dev and without checkpoints."""
     from limbeck.data.padding import Collator
     from limbeck.data.text.encode import encode
-    from limbeck.tasks.text import TextEvaluator
+    from limbeck.measure.evaluator import TextEvaluator
     from limbeck.training.trainer import Distiller
 
     dev = encode(corpus.dev.take(range(8)), tokenizer, MAX_LENGTH)

@@ -20,12 +20,12 @@ from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.settings import DataSettings
 from limbeck.engines.ctranslate2 import CTranslate2Engine
 from limbeck.jobs.record import TIMED_ONCE, now
+from limbeck.measure.evaluator import Evaluation
 from limbeck.measure.quality import compare
+from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator
 from limbeck.students.load import load
 from limbeck.students.seq2seq import decoder_start
-from limbeck.tasks.base import Evaluation
 from limbeck.tasks.seq2seq import pairs_fingerprint
-from limbeck.tasks.seq2seq_evaluator import Seq2SeqEvaluator
 from limbeck.teachers.settings import TranslateSettings
 from story import HOME, WORK, limbeck, publish
 
@@ -71,8 +71,8 @@ def on_other(record: Record, teacher: Path) -> Record:
     network, tokenizer = load(teacher, "translate")
     start, settings = decoder_start(network), TranslateSettings(**record.knobs["translate"])
     evaluator = Seq2SeqEvaluator(record.task, tokenizer, start, corpus.dev, corpus.test, settings, texts.max_length)
-    first = evaluator.test_teacher(network)
-    evaluator = replace(evaluator, teacher_texts=first.texts)
+    first = evaluator.of_teacher(network)
+    evaluator = replace(evaluator, teacher=first)
     found = {arm.name: {0: first} if arm.name == "teacher" else _tested(evaluator, arm) for arm in record.arms}
     arms = [_with(arm, found[arm.name]) for arm in record.arms]
     artifacts = [_artifact(evaluator, artifact, found[artifact.arm]) for artifact in record.artifacts]

@@ -15,8 +15,7 @@ from limbeck.objectives.supervised import supervised
 from limbeck.passes.magnitude import Magnitude
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Apply, Recipe, Repeat, Rewind, Snapshot, Train
-from limbeck.tasks.base import Model
-from limbeck.tasks.find import task_of
+from limbeck.tasks.base import Model, task_of
 from tiny import make_classifier, make_rows, make_tokenizer
 
 TRAIN = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3, "weight_decay": 0.1, "evals_per_epoch": 2}

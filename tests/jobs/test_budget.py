@@ -13,8 +13,7 @@ from limbeck.jobs.budget import Stopwatch, _shorter, fit_to_budget, shares
 from limbeck.jobs.comparison import CompareRun, columns_of
 from limbeck.jobs.plan import plan_arm, trials, with_baselines
 from limbeck.jobs.trial import run_trial
-from limbeck.tasks.base import Model
-from limbeck.tasks.find import task_of
+from limbeck.tasks.base import Model, task_of
 from limbeck.training.schedule import Schedule
 from tiny import make_classifier, make_rows, make_tokenizer
 

@@ -8,8 +8,7 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Silent
 from limbeck.jobs.plan import plan_arm
 from limbeck.jobs.settings import Run
-from limbeck.tasks.base import Model
-from limbeck.tasks.find import task_of
+from limbeck.tasks.base import Model, task_of
 from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer
 from tiny_language import make_masked, make_text, save
 

@@ -146,7 +146,7 @@ def test_a_damaged_shard_is_told_of_and_filled_again(tmp_path, network, data, ui
 def test_without_a_teacher_missing_outputs_are_refused(tmp_path, network, data):
     store = TopKCache(tmp_path, TOP, write=True)
     teacher = LiveTeacher(network, vocabulary=WORDS)
-    some = list(batches(data.train(""), data.evaluator.collator, 8))[:2]
+    some = list(batches(data.train(""), data.evaluator.collate, 8))[:2]
     store.fill(teacher, some, lambda done: None)
     everything = len(data.train(""))
     with pytest.raises(MismatchError, match=f"no output for {everything - 16} of {everything} examples") as refused:

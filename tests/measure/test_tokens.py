@@ -41,7 +41,7 @@ def asked(request):
 
 def of(words, model, size=8, teacher=None, vocabulary=WORDS):
     return token_statistics(
-        model, batches(words.splits["train"], words.collator, size), vocabulary, teacher or NoTeacher()
+        model, batches(words.splits["train"], words.collate, size), vocabulary, teacher or NoTeacher()
     )
 
 
@@ -49,7 +49,7 @@ def of(words, model, size=8, teacher=None, vocabulary=WORDS):
 def dense(words, model, teacher):
     """By the book, all logits at once: scores, and closeness to the teacher."""
     nll, right, sure, alike, divergence, knows, both = [], [], [], [], [], [], []
-    for batch in batches(words.splits["train"], words.collator, 5):
+    for batch in batches(words.splits["train"], words.collate, 5):
         log_q, log_p = (m(**batch.inputs).logits.double().log_softmax(-1) for m in (model, teacher))
         here, labels = batch.has_label, batch.labels
         nll.append(-log_q.gather(-1, labels[..., None])[..., 0][here])
@@ -122,7 +122,7 @@ def test_the_surest_disagreements_come_along(asked):
     train = words.splits["train"]
 
     def examples(most, size=8):
-        some = batches(train, words.collator, size)
+        some = batches(train, words.collate, size)
         live = LiveTeacher(teacher, vocabulary=WORDS)
         return token_statistics(model, some, WORDS, live, examples=most).examples
 
@@ -130,7 +130,7 @@ def test_the_surest_disagreements_come_along(asked):
     sure = [one.student_confidence * one.teacher_confidence for one in every]
     assert sure == pytest.approx(sorted(sure, reverse=True))
     fidelity = of(words, model, teacher=LiveTeacher(teacher, vocabulary=WORDS)).fidelity
-    predicted = sum(int(batch.in_loss.sum()) for batch in batches(train, words.collator, 8))
+    predicted = sum(int(batch.in_loss.sum()) for batch in batches(train, words.collate, 8))
     assert len(every) == round((1 - fidelity.agreement) * predicted)
     assert all(one.student != one.teacher and len(one.context) <= 40 for one in every)
     few = examples(5, size=3)
@@ -141,9 +141,9 @@ def test_the_surest_disagreements_come_along(asked):
 def test_an_example_holds_what_stands_left_of_it(asked):
     """The teacher knows the next token of a causal block, or the one under a mask."""
     words, model, teacher = asked
-    some = batches(words.splits["train"], words.collator, 8)
+    some = batches(words.splits["train"], words.collate, 8)
     found = token_statistics(model, some, WORDS, LiveTeacher(teacher, vocabulary=WORDS), examples=3)
-    whole = [batch.inputs["input_ids"].tolist() for batch in batches(words.splits["train"], words.collator, 8)]
+    whole = [batch.inputs["input_ids"].tolist() for batch in batches(words.splits["train"], words.collate, 8)]
     rows = [row for batch in whole for row in batch]
     for one in found.examples:
         left = list(one.context)
@@ -182,7 +182,7 @@ def test_one_progress_per_batch(asked):
     words, model, _ = asked
     heard = []
     train = words.splits["train"]
-    token_statistics(model, batches(train, words.collator, 8), WORDS, on_batch=heard.append)
+    token_statistics(model, batches(train, words.collate, 8), WORDS, on_batch=heard.append)
     assert heard[0] == 8
     assert heard[-1] == len(train)
 

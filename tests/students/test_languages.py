@@ -12,10 +12,10 @@ from limbeck.core.errors import ModelError
 from limbeck.data.seq2seq.sequences import encode_sequences
 from limbeck.engines.ctranslate2 import read_facts
 from limbeck.engines.transformers import TransformersEngine
+from limbeck.exporters.parity import choose_engine
 from limbeck.students.load import load
 from limbeck.students.seq2seq import decoder_start, languages_said
 from limbeck.students.vocabulary import vocab_size_of
-from limbeck.tasks.engine import choose_engine
 from limbeck.teachers.settings import TranslateSettings
 from students.tiny_polyglots import ENGLISH, FAMILIES, GERMAN, code_of, model, saved, tokenizer
 from untaught import make_teacher

@@ -15,8 +15,8 @@ from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DataSettings
 from limbeck.jobs.settings import Run, resolve
-from limbeck.tasks.directions import Direction, check_tag
-from limbeck.tasks.seq2seq import Seq2SeqSetup, Translation
+from limbeck.tasks.seq2seq import Translation
+from limbeck.tasks.teacher_texts import Direction, TaughtTexts, check_tag
 from limbeck.teachers.settings import SwitchSettings
 
 WHOLE = {"teacher": "t", "train": "train.en"}
@@ -70,11 +70,11 @@ def test_a_tag_that_is_spelt_is_no_tag():
 def test_rows_are_mixed_direction_after_direction(corpora):
     directions = (Direction("en-de", None, corpora["en-de"]), Direction("de-en", None, corpora["de-en"], repeat=3))
     corpus = concatenate(corpora, {"en-de": 1, "de-en": 3})
-    setup = Seq2SeqSetup(None, None, corpus, None, {}, directions=directions)
+    texts = TaughtTexts(**vars(corpus), task=TaskInfo(kind="translate"), directions=directions)
     assert corpus.train.sources == ["<2de> a", "<2de> b", "<2de> c", *["<2en> A", "<2en> B", "<2en> C"] * 3]
-    assert setup.owners.tolist() == [0] * 3 + [1] * 9
-    assert setup.parts("test") == {"en-de": slice(0, 1), "de-en": slice(1, 3)}
-    assert [corpus.test.targets[part] for part in setup.parts("test").values()] == [["F"], ["b", "g"]]
+    assert texts.owners.tolist() == [0] * 3 + [1] * 9
+    assert texts.parts("test") == {"en-de": slice(0, 1), "de-en": slice(1, 3)}
+    assert [corpus.test.targets[part] for part in texts.parts("test").values()] == [["F"], ["b", "g"]]
     assert (corpus.card.splits["train"].rows, corpus.card.splits["train"].labelled) == (12, 12)
     assert corpus.card.read == sum(one.card.read for one in corpora.values())
     assert any("de-en: training rows are seen 3 times" in note for note in corpus.card.notes)

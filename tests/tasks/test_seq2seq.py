@@ -18,11 +18,11 @@ from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.uids import source_uids
 from limbeck.engines.transformers import TransformersEngine
+from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator
 from limbeck.measure.tokens import token_statistics
 from limbeck.objectives import LanguageModeling, Truncated, WordKD
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.students.seq2seq import Seq2SeqConfig, decoder_start, new_seq2seq
-from limbeck.tasks.seq2seq_evaluator import Seq2SeqEvaluator
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher

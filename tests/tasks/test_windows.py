@@ -13,10 +13,9 @@ from limbeck.data.settings import DataSettings, WindowSettings
 from limbeck.data.span.corpus import encode_questions, read_questions
 from limbeck.data.token.corpus import encode_sentences, read_sentences
 from limbeck.measure.spans import each_answer
+from limbeck.measure.window_evaluator import SpanEvaluator, TokenEvaluator
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.weighted_sum import weighted_sum
-from limbeck.tasks.span import SpanEvaluator
-from limbeck.tasks.token import TokenEvaluator
 from limbeck.teachers.live import LiveTeacher
 from tiny import make_tokenizer
 from tiny_places import TAGS, make_questions, make_reader, make_sentences, make_tagger

@@ -44,7 +44,7 @@ def words():
 
 
 def batches_of(words, size=8, split="train"):
-    return list(batches(words.splits[split], words.collator, size))
+    return list(batches(words.splits[split], words.collate, size))
 
 
 @pytest.mark.parametrize("kind", ["mask-fill", "generate"])
@@ -88,7 +88,7 @@ def test_the_top_is_that_of_the_dense_logits(network, teacher, words, monkeypatc
 
 def test_draws_belong_to_the_question(teacher, words, monkeypatch):
     """Asked again after a crash, in other company, a question is answered alike."""
-    dataset, collator = words.splits["train"], words.collator
+    dataset, collator = words.splits["train"], words.collate
 
     def drawn(rows, size):
         monkeypatch.setattr(module, "chunk_size", lambda vocabulary: size)
@@ -193,7 +193,7 @@ def test_live_and_cached_losses_and_gradients_agree(tmp_path, teacher, words, fo
     first = list(sampler)[:12]
     sampler.set_epoch(1)
     for rows in (first, list(sampler)[24:36]):
-        batch = to_batch(words.collator([train[row] for row in rows]), words.info)
+        batch = to_batch(words.collate([train[row] for row in rows]), words.info)
         found = {}
         for name, asked in (("live", teacher), ("kept", kept), ("bypassed", Bypassed(teacher, about))):
             student.zero_grad()
@@ -216,7 +216,7 @@ def test_kept_draws_give_one_loss_in_any_company(tmp_path, teacher, words):
     kept, objective = TopKTeacher(TopKCache.open(tmp_path)), 1.0 * SampledTargets(temperature=2.0)
 
     def total(rows):
-        batch = to_batch(words.collator([train[row] for row in rows]), words.info)
+        batch = to_batch(words.collate([train[row] for row in rows]), words.info)
         return weighted_sum(objective, forward(student, batch), kept.answer(batch), batch)[0].item() * int(
             batch.predicted.sum()
         )

@@ -13,10 +13,10 @@ from limbeck.data.padding import Collator
 from limbeck.data.settings import DataSettings
 from limbeck.data.text.encode import encode
 from limbeck.data.text.examples import read_texts
+from limbeck.measure.evaluator import TextEvaluator
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.tinybert import TinyBERT
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.text import TextEvaluator
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import LogitsCache
 from limbeck.training.callbacks import COMPLETE

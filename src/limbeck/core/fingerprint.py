@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 # Settings that say where a model came from or what its outputs are called, not what it computes.
@@ -54,7 +56,15 @@ def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
 
 def tokenizers_equal(a: PreTrainedTokenizerBase, b: PreTrainedTokenizerBase) -> bool:
     """Whether both turn every text into the same ids."""
-    return tokenizer_fingerprint(a) == tokenizer_fingerprint(b)
+    return a is b or tokenizer_fingerprint(a) == tokenizer_fingerprint(b)
+
+
+def digest(parts: Sequence[str | np.ndarray]) -> str:
+    """16 hex digits of texts and arrays, one after another."""
+    found = blake2b(digest_size=8)
+    for part in parts:
+        found.update(part.encode() if isinstance(part, str) else part.tobytes())
+    return found.hexdigest()
 
 
 def _canonical(value: Any) -> bytes:

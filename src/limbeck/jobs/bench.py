@@ -22,7 +22,7 @@ from limbeck.jobs.record import describe, measured_arm, measured_record
 from limbeck.measure.size import converted_size, is_ctranslate2, size_of
 from limbeck.measure.speed import MEASURING, measure_speed
 from limbeck.students.load import load_saved
-from limbeck.tasks.find import kind_of_model
+from limbeck.tasks.base import kind_of_model
 
 
 def bench(

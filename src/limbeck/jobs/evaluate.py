@@ -13,9 +13,9 @@ from limbeck.core.record import Arm, Record, Sample
 from limbeck.jobs.arguments import AnyModel, common_knobs, model_of, run_of
 from limbeck.jobs.record import describe, measured_arm, measured_record
 from limbeck.jobs.settings import MeasuredKnobs
+from limbeck.measure.evaluator import Evaluation
 from limbeck.measure.size import converted_size, is_ctranslate2, size_of
-from limbeck.tasks.base import Evaluation, Model, Task, evaluating
-from limbeck.tasks.find import task_of
+from limbeck.tasks.base import Model, Task, evaluating, task_of
 
 SHOWN = 20  # generated texts that the report shows
 

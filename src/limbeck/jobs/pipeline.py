@@ -33,8 +33,7 @@ from limbeck.jobs.trial import TrialResult, run_trial
 from limbeck.measure.settings import MeasureSettings
 from limbeck.measure.size import size_of
 from limbeck.measure.speed import MEASURING
-from limbeck.tasks.base import COLLECTING, Model, Setup
-from limbeck.tasks.find import task_of
+from limbeck.tasks.base import COLLECTING, Model, Setup, task_of
 from limbeck.training.trainer import check_loggers
 
 FAILED_FILE = "failed.txt"

@@ -12,7 +12,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from limbeck.core.errors import KnobError, MismatchError
-from limbeck.core.fingerprint import fingerprint
+from limbeck.core.fingerprint import fingerprint, tokenizers_equal
 from limbeck.core.objective import Objective, bridges, requests, wants
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Shape
@@ -35,7 +35,7 @@ from limbeck.students.families import has_layers, is_family
 from limbeck.students.inherit import reinit
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import GOLD, EncodedData, Model, Setup, same_tokens
+from limbeck.tasks.base import GOLD, EncodedData, Model, Setup
 from limbeck.training.schedule import Schedule
 
 
@@ -188,7 +188,7 @@ def _data(task: Any, setup: Setup, student: Model) -> EncodedData:
     from limbeck.core.progress import Silent
 
     shared = setup.data
-    same = same_tokens(student.processor, shared.processor)
+    same = tokenizers_equal(student.processor, shared.processor)
     if same and task.same_encoding(setup, student):
         return shared
     found = task.encode(setup.splits, student, Silent(), setup.teacher)

@@ -33,6 +33,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.jobs.plan import ArmPlan, Training
 from limbeck.jobs.settings import Job
 from limbeck.jobs.trial import TrialResult
+from limbeck.measure.evaluator import Evaluation
 from limbeck.measure.machine import machine
 from limbeck.measure.quality import compare
 from limbeck.measure.size import size_of
@@ -40,7 +41,7 @@ from limbeck.measure.speed import speeds_of
 from limbeck.recipes.recipe import RECIPES, Apply
 from limbeck.report.facts import layers
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import Evaluation, Setup
+from limbeck.tasks.base import Setup
 
 TOGETHER = 0.95  # how sure all intervals are at once
 TEACHER = "teacher"
@@ -201,7 +202,7 @@ def _arm(finished: Finished, arm: ArmPlan, speeds: Mapping[str, Speed]) -> Arm:
 
 def _title(finished: Finished, arm: ArmPlan) -> str:
     """A column's own name; a baseline that was added is known by whom it serves."""
-    alone = finished.setup.task.labels_only()
+    alone = finished.setup.task.labels_only
     if finished.kind == "train":
         return f"{describe(arm.start.network)}, trained on {alone.removesuffix(' only')}"
     if finished.single:

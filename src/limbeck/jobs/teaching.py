@@ -25,10 +25,11 @@ from limbeck.data.rows import Dataset
 from limbeck.jobs.plan import ArmPlan, Training
 from limbeck.jobs.settings import Run
 from limbeck.jobs.token_cache import TESTED, TOKENS, Collate, check_cache, fill_cache, manifest
+from limbeck.measure.evaluator import Evaluation
 from limbeck.objectives.sampled import SampledTargets
 from limbeck.objectives.truncated import Truncated
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import COLLECTING, TEXTS, Evaluation, Setup
+from limbeck.tasks.base import COLLECTING, TEXTS, Setup
 from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 from limbeck.teachers.logits import KEEPABLE, LogitsCache
 from limbeck.teachers.settings import TeacherCacheSettings

@@ -25,8 +25,7 @@ from limbeck.measure.speed import MEASURING
 from limbeck.recipes.recipe import MAIN
 from limbeck.report import Report
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import GOLD, Model, Setup, Task
-from limbeck.tasks.find import task_of
+from limbeck.tasks.base import GOLD, Model, Setup, Task, task_of
 from limbeck.tasks.seq2seq import Translation
 
 FROM_SCRATCH = {"epochs": 20.0}  # a model without pre-trained weights has everything to learn

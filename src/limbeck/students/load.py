@@ -89,7 +89,7 @@ def load(
     with quiet(), explained_opening(source, head.unknown):
         folder = find_folder(source)
         config = read_config(folder, trust_remote_code)
-        saved, same_labels = _saved_class(config), info is not None and _labels(config) == info.labels
+        saved, same_labels = _saved_class(config), info is not None and labels_in(config) == info.labels
         if labelled and info is not None and (new_head or kind == "answer"):
             name_outputs(config, info)
         auto = "AutoModelForPreTraining" if next_sentence else head.auto
@@ -152,7 +152,7 @@ def _saved_class(config: PretrainedConfig) -> str:
     return (config.architectures or [""])[0]
 
 
-def _labels(config: PretrainedConfig) -> tuple[str, ...]:
+def labels_in(config: PretrainedConfig) -> tuple[str, ...]:
     return tuple(str(config.id2label[number]) for number in sorted(config.id2label))
 
 
@@ -193,7 +193,7 @@ def name_outputs(config: PretrainedConfig, info: TaskInfo) -> None:
 
 
 def _check_labels(source: str | Path, config: PretrainedConfig, info: TaskInfo) -> None:
-    labels = _labels(config)
+    labels = labels_in(config)
     other_type = config.problem_type not in (None, info.problem_type)
     if info.problem_type and (other_type or len(labels) != info.outputs):
         raise MismatchError(

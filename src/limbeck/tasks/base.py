@@ -1,33 +1,62 @@
-"""A Task is one kind of problem. Everything outside this room is the same for all of them."""
+"""A Task is one kind of problem. Everything outside this room is the same for all of them.
+
+`Task` calls the methods of a kind of problem, which do not call back. To add one, write `read`, `encode` and
+`timing_inputs`, and an `Evaluator`; every other method has a default that serves models which give logits.
+"""
 
 from __future__ import annotations
 
+import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self
 
 import numpy as np
-from torch import Tensor
 from transformers import PreTrainedModel
 
+import limbeck.tasks
 from limbeck.core.card import Paper
 from limbeck.core.errors import KnobError, MismatchError
-from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
+from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.objective import Objective, misfits
 from limbeck.core.progress import Watcher
-from limbeck.core.record import ClassScore, DataCard, Disagreement, Fidelity, Record, SeedResult
+from limbeck.core.record import DataCard, Record, SeedResult
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.core.trace import Teacher, Want
-from limbeck.data.rows import Dataset
+from limbeck.data.rows import Dataset, Split
+from limbeck.measure.evaluator import Evaluation as Evaluation
+from limbeck.measure.evaluator import Evaluator
+from limbeck.measure.size import is_ctranslate2
 from limbeck.objectives.labels import DEVLIN_2019
 from limbeck.objectives.supervised import supervised
 from limbeck.students.families import find_family
+from limbeck.students.load import kind_of, kind_saved, labels_in, load
+from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 
 COLLECTING = "teacher's outputs"  # the progress item
 TEXTS = 0.6  # the share of it that is done when the teacher has written its texts
 ALL, GOLD = "", "gold"  # training rows by their targets: every row, or those with what people gave
+Options = Any  # a job's settings, built on TaskKnobs, with the tables of its task
+
+
+class TaskRows(Protocol):
+    """What `Task.read` returns."""
+
+    @property
+    def task(self) -> TaskInfo: ...
+
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", bound=TaskRows, default=Any)  # a bare Task or Setup is of any rows
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -40,63 +69,10 @@ class Model:
 
     @property
     def labels(self) -> list[str]:
-        return [name for _, name in sorted(self.network.config.id2label.items())]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """A model on the test split: per-row statistics, from which every metric and every resample is computed."""
-
-    uids: np.ndarray
-    statistics: np.ndarray  # [rows, k]; of texts, the logits
-    scores: dict[str, float]
-    per_class: Sequence[ClassScore] = ()
-    fidelity: Fidelity | None = None
-    labels: np.ndarray = field(default_factory=lambda: np.empty(0))  # where the metrics need them beside the statistics
-    has_label: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))
-    texts: Sequence[str] = ()  # what a generating model wrote
-    disagreements: Sequence[Disagreement] = ()  # with the teacher, the surest first
-
-    def result(self, seed: int = 0) -> SeedResult:
-        return SeedResult(seed=seed, quality=self.scores, per_class=list(self.per_class), fidelity=self.fidelity)
+        return list(labels_in(self.network.config))
 
 
 Evaluated = tuple[TaskInfo, list[Evaluation]]  # of a model and, if there is one, of the teacher beside it
-
-
-class Evaluator(ABC):
-    """Measures models on dev while they train, and on test; beside a teacher, also how close they are to it."""
-
-    passes: ClassVar[tuple[int, int]] = (1, 1)  # forward passes that a row of dev and one of test costs
-
-    @property
-    @abstractmethod
-    def dev(self) -> Dataset: ...
-
-    @property
-    @abstractmethod
-    def test_rows(self) -> int: ...
-
-    @abstractmethod
-    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]: ...
-
-    @abstractmethod
-    def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]: ...
-
-    def while_training(self) -> dict[str, Callable[[Any], dict[str, float]]]:
-        """The dev metrics as the trainer takes them: from the model, or from all logits of its own evaluation loop."""
-        return {"dev_metrics": self.dev_metrics}
-
-    @abstractmethod
-    def test(self, model: PreTrainedModel) -> Evaluation: ...
-
-    @abstractmethod
-    def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> Self:
-        """The same, comparing with a teacher and what it made of the test split."""
-
-    def of_teacher(self) -> Evaluation:
-        """The teacher itself on test, from its outputs."""
-        raise NotImplementedError(f"{type(self).__name__} evaluates a teacher as it does any model")
 
 
 @dataclass(frozen=True)
@@ -111,7 +87,7 @@ class EncodedData:
     fingerprints: Mapping[str, str]
     size: int  # training rows
     augmented: int = 0  # of them, made from others
-    for_teacher: Sequence[Any] = ()  # the splits a teacher answers, in its own tokens
+    for_teacher: Sequence[Split] = ()  # the splits a teacher answers, in its own tokens
     max_length: int = 0  # tokens of a row; 0: as --data.max-length says
     notes: Sequence[str] = ()
     has_gold: bool = True  # whether people gave anything to learn from
@@ -126,15 +102,17 @@ class EncodedData:
 
 
 @dataclass(frozen=True)
-class Setup:
+class Setup(Generic[R]):
     """What all arms of a run share: the teacher, the rows, and the data in the teacher's tokens."""
 
-    task: Task
+    task: Task[R]
     teacher: Model | None  # None: there is none, or only its outputs
-    splits: Any  # the rows as read, before any tokenizer
+    splits: R  # the rows as read, before any tokenizer
     data: EncodedData
     fingerprints: dict[str, str]
     notes: list[str] = field(default_factory=list)
+    init: Model | None = None  # random weights and a vocabulary, where there is no teacher to shrink
+    more_teachers: Sequence[Model] = ()  # each of some of the rows
 
     @property
     def info(self) -> TaskInfo:
@@ -142,46 +120,105 @@ class Setup:
 
     @property
     def teachers(self) -> list[Model]:
-        return [self.teacher] if self.teacher else []
+        return [self.teacher, *self.more_teachers] if self.teacher else []
+
+
+class HasNetwork(Protocol):
+    """Where the student of an arm starts."""
+
+    @property
+    def network(self) -> PreTrainedModel: ...
+
+
+class HasTeacher(Protocol):
+    """A training step of an arm."""
+
+    @property
+    def teacher(self) -> Teacher: ...
+
+
+class Trained(Protocol):
+    """A finished trial, as far as a task looks at it."""
+
+    @property
+    def result(self) -> SeedResult: ...
+    @property
+    def statistics(self) -> np.ndarray: ...
+    @property
+    def model(self) -> Path: ...
+
+
+class TrainedArm(Protocol):
+    """The plan of its trials."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def data(self) -> EncodedData: ...
+    @property
+    def start(self) -> HasNetwork: ...
+    @property
+    def trainings(self) -> Sequence[HasTeacher]: ...
+
+
+class FinishedRun(Protocol):
+    """A run that is finished, before its Record is written."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def run(self) -> Options: ...
+    @property
+    def setup(self) -> Setup: ...
+    @property
+    def test(self) -> Evaluation | None: ...
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def done(self) -> Sequence[TrainedArm]: ...
+    @property
+    def results(self) -> Mapping[str, Sequence[Trained]]: ...
+    def best(self) -> tuple[TrainedArm, Trained]: ...
 
 
 @dataclass(frozen=True)
-class Task(ABC):
+class Task(ABC, Generic[R]):
     """One kind of problem: how its rows are read, encoded, taught and measured, and how its models are loaded."""
 
     info: TaskInfo
-    knobs: Any  # a job's settings, built on TaskKnobs
+    knobs: Options
 
     kinds: ClassVar[tuple[Kind, ...]]
-    recipes: ClassVar[Mapping[str, str]]  # what `--recipe auto` means, by kind
     paper: ClassVar[Paper] = DEVLIN_2019  # what `limbeck train` cites
     remedy: ClassVar[str] = ""  # for an objective that does not serve the task
+    labels_only: ClassVar[str] = "labels only"  # how a student without a teacher is called
+
+    # What every kind of problem writes
 
     @abstractmethod
-    def load(self, source: str, *, new_head: bool = False) -> Model:
-        """A model that can answer; with `new_head` any that could learn to."""
+    def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> R:
+        """The rows, before any tokenizer, in the model's order of labels."""
 
     @abstractmethod
-    def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> Any:
-        """The rows, before any tokenizer, in the model's order of labels; they have a `task`."""
-
-    @abstractmethod
-    def encode(self, splits: Any, model: Model, watcher: Watcher, teacher: Model | None = None) -> EncodedData:
+    def encode(self, splits: R, model: Model, watcher: Watcher, teacher: Model | None = None) -> EncodedData:
         """The rows in a model's tokens; beside a teacher, in tokens that both share."""
 
     @abstractmethod
-    def timing_inputs(self, setup: Setup) -> list[tuple[str, str]]:
+    def timing_inputs(self, setup: Setup[R]) -> list[tuple[str, str]]:
         """(text, second text) of the test split, to time models on."""
 
-    def check_settings(self) -> None:
-        """Refuses settings that contradict each other, before a model is loaded."""
-        return None
+    # The walk of the data
 
-    def settled(self, splits: Any) -> Self:
+    def load(self, source: str, *, new_head: bool = False) -> Model:
+        """A model that can answer; with `new_head` any that could learn to."""
+        info, trusted = self.info if new_head else None, self.knobs.trust_remote_code
+        return Model(*load(source, self.info.kind, info, new_head=new_head, trust_remote_code=trusted), source=source)
+
+    def settled(self, splits: R) -> Self:
         """With what reading told: the labels, and the kind where it was left open."""
         return replace(self, info=splits.task)
 
-    def prepare(self, data: object, teacher: Model | None, watcher: Watcher, student: Model | None = None) -> Setup:
+    def prepare(self, data: object, teacher: Model | None, watcher: Watcher, student: Model | None = None) -> Setup[R]:
         """Reads and encodes what all arms share."""
         splits = self.read(data, teacher, watcher)
         owner = teacher or student
@@ -192,23 +229,9 @@ class Task(ABC):
         prints |= {"tokenizer": tokenizer_fingerprint(encoded.processor), **encoded.fingerprints}
         return Setup(replace(self, info=encoded.info), teacher, splits, encoded, prints)
 
-    def encode_for_training(self, splits: Any, model: Model, watcher: Watcher) -> EncodedData:
-        """For a model that learns without a teacher."""
-        return self.encode(splits, model, watcher)
-
-    def same_encoding(self, setup: Setup, student: Model) -> bool:
-        """Whether an arm with the shared tokenizer also shares the encoded rows."""
-        return True
-
-    def resolve(self, run: Any, setup: Setup, needed: Want) -> Any:
-        """The run with what only the data, a model or a cache can tell."""
-        return run
-
-    def baseline(self, objective: Objective) -> Objective:
-        """What the same student learns towards without a teacher."""
-        return supervised(self.info)
-
-    def check(self, run: Any, setup: Setup, student: Model, objectives: Sequence[Objective], needed: Want) -> None:
+    def check(
+        self, run: Options, setup: Setup[R], student: Model, objectives: Sequence[Objective], needed: Want
+    ) -> None:
         """Refuses an arm whose parts do not fit together."""
         family = find_family(run.student.family)
         if family.serves and self.info.kind not in family.serves:
@@ -217,64 +240,93 @@ class Task(ABC):
             )
         for part in (part for objective in objectives for part in misfits(objective, self.info)):
             raise MismatchError(f"{part} does not serve --task {self.info.kind}", part.remedy or self.remedy)
+        self.check_student(run, setup, student, objectives, needed)
+
+    def evaluate_teacher(self, setup: Setup[R], teacher: Teacher, place: Path) -> Evaluation | None:
+        """The teacher on the test split."""
+        if setup.teacher is None:
+            return None
+        return setup.data.evaluator.with_teacher(teacher).of_teacher(setup.teacher.network)
+
+    def evaluate(self, model: Model, splits: R, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
+        """The model on the rows that `read(only_test=True)` gave; and a teacher, with which it is compared."""
+        data = self.encode(splits, model, watcher, teacher)
+        if teacher is None:
+            return data.info, [data.evaluator.test(model.network)]
+        outputs = MemoryTeacher(LiveTeacher(teacher.network, vocabulary=data.info.vocab_size))
+        evaluator = data.evaluator.with_teacher(outputs)
+        theirs = evaluator.of_teacher(teacher.network)
+        watcher.at(evaluating(teacher), 1.0)
+        return data.info, [evaluator.test(model.network), theirs]
+
+    # What some kinds of problem change
+
+    def check_settings(self) -> None:
+        """Refuses settings that contradict each other, before a model is loaded."""
+        return None
+
+    def check_student(
+        self, run: Options, setup: Setup[R], student: Model, objectives: Sequence[Objective], needed: Want
+    ) -> None:
+        """Refuses a student that does not fit the data or its teacher."""
+        return None
+
+    def encode_for_training(self, splits: R, model: Model, watcher: Watcher) -> EncodedData:
+        """For a model that learns without a teacher."""
+        return self.encode(splits, model, watcher)
+
+    def same_encoding(self, setup: Setup[R], student: Model) -> bool:
+        """Whether an arm with the shared tokenizer also shares the encoded rows."""
+        return True
+
+    def resolve(self, run: Options, setup: Setup[R], needed: Want) -> Options:
+        """The run with what only the data, a model or a cache can tell."""
+        return run
+
+    def baseline(self, objective: Objective) -> Objective:
+        """What the same student learns towards without a teacher."""
+        return supervised(self.info)
 
     def supervised(self) -> Objective:
         """What `limbeck train` learns towards."""
         return supervised(self.info)
 
-    def augmented(self, run: Any, setup: Setup, data: EncodedData, watcher: Watcher) -> EncodedData:
+    def augmented(self, run: Options, setup: Setup[R], data: EncodedData, watcher: Watcher) -> EncodedData:
         """With the rows that an arm adds to the training split."""
         return data
 
     def with_targets(
-        self, setup: Setup, wanted: Sequence[tuple[EncodedData, Collection[str]]], place: Path, watcher: Watcher
+        self, setup: Setup[R], wanted: Sequence[tuple[EncodedData, Collection[str]]], place: Path, watcher: Watcher
     ) -> tuple[list[EncodedData], list[str]]:
         """Each data with the training rows of its targets, which a teacher may have to write; and notes."""
         return [data for data, _ in wanted], []
 
-    def evaluate_teacher(self, setup: Setup, teacher: Teacher, place: Path) -> Evaluation | None:
-        """The teacher on the test split."""
-        return setup.data.evaluator.with_teacher(teacher).of_teacher()
-
-    def row_teachers(self, setup: Setup, rows: Dataset) -> list[tuple[Model, np.ndarray]]:
+    def row_teachers(self, setup: Setup[R], rows: Dataset) -> list[tuple[Model, np.ndarray]]:
         """Who answers which rows of a training split."""
         return [(model, np.arange(len(rows))) for model in setup.teachers]
 
-    def switched(self, run: Any, setup: Setup, teacher: Teacher, rows: Dataset) -> Teacher:
+    def switched(self, run: Options, setup: Setup[R], teacher: Teacher, rows: Dataset) -> Teacher:
         """The teacher, or one that steps back when its student has passed it."""
         return teacher
 
-    def add_to_record(self, record: Record, finished: Any, watcher: Watcher) -> Record:
+    def add_to_record(self, record: Record, finished: FinishedRun, watcher: Watcher) -> Record:
         """With what only a Record of this task has."""
         return record
-
-    @abstractmethod
-    def evaluate(self, model: Any, splits: Any, watcher: Watcher, teacher: Any = None) -> Evaluated:
-        """The model on the rows that `read(only_test=True)` gave; and a teacher, with which it is compared."""
-
-    @property
-    def max_length(self) -> int:
-        """Tokens of a row at most."""
-        return int(self.knobs.data.max_length)
 
     @property
     def beam(self) -> int:
         """With which a generating model is timed; 0: it generates nothing."""
         return 0
 
-    def labels_only(self) -> str:
-        """How a student without a teacher is called."""
-        return "labels only"
 
-
-def evaluating(model: Any) -> str:
+def evaluating(model: Model) -> str:
     """The progress item of a model's evaluation."""
     return f"evaluating {model.source or type(model.network).__name__}"
 
 
-def same_tokens(a: Any, b: Any) -> bool:
-    """Whether two processors turn every row into the same inputs."""
-    return a is b or tokenizers_equal(a, b)
+def translating(watcher: Watcher, share: float) -> None:
+    """While a teacher writes its texts."""
+    watcher.at(COLLECTING, TEXTS * share, "translating the training set")
 
 
 TASKS: dict[str, type[Task]] = {}
@@ -284,3 +336,23 @@ def task(cls: type[Task]) -> type[Task]:
     """Registers a task for its kinds."""
     TASKS.update(dict.fromkeys(cls.kinds, cls))
     return cls
+
+
+def task_of(knobs: Options, model: Model | str | None) -> Task:
+    """The task named, else the one that the model's head is for. The only dispatch on a task.
+
+    Where neither a person nor the head tells, it is text classification, and the labels tell which."""
+    for module in pkgutil.iter_modules(limbeck.tasks.__path__):
+        import_module(f"limbeck.tasks.{module.name}")
+    kind = knobs.data.task
+    if kind == "auto":
+        kind = kind_of_model(model, knobs.trust_remote_code) or "classify"
+    return TASKS[kind](TaskInfo(kind=kind), knobs)
+
+
+def kind_of_model(model: Model | str | None, trust_remote_code: bool = False) -> str | None:
+    if not model:
+        return None
+    if isinstance(model, Model):
+        return kind_of(model.network)
+    return "translate" if is_ctranslate2(model) else kind_saved(model, trust_remote_code)

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from limbeck.core.errors import LimbeckError
 from limbeck.core.progress import Watcher
-from limbeck.core.record import Artifact, Comparison, Record, Sample
+from limbeck.core.record import Artifact, CurvePoint, Record, Sample, SeedResult
 from limbeck.engines.ctranslate2 import CTranslate2Engine
 from limbeck.exporters.ctranslate2 import convert
 from limbeck.measure.quality import compare
+from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator, best_texts, generation
 from limbeck.measure.size import size_of
 from limbeck.measure.speed import speeds_of
-from limbeck.tasks.base import Evaluation
-from limbeck.tasks.directions import dev_figures, switch_notes
+from limbeck.students.load import load
+from limbeck.tasks.base import EncodedData, FinishedRun
+from limbeck.tasks.teacher_texts import TaughtTexts
 from limbeck.teachers.switch import Switch, score_name
 
 INT8 = "student-int8"  # the folder
 
 
-def with_generated(record: Record, finished: Any, task: Any, watcher: Watcher) -> Record:
-    evaluator = finished.done[0].data.evaluator
-    record = record.model_copy(update={"samples": _samples(finished, evaluator, task)})
-    record = _with_directions(record, finished, evaluator)
-    arm, result = finished.best()
+def evaluator_of(data: EncodedData) -> Seq2SeqEvaluator:
+    assert isinstance(data.evaluator, Seq2SeqEvaluator)
+    return data.evaluator
+
+
+def with_generated(record: Record, finished: FinishedRun, watcher: Watcher) -> Record:
+    """With samples, and the best student in int8, measured where it will run."""
+    evaluator = evaluator_of(finished.done[0].data)
+    record = record.but(samples=_samples(finished, evaluator))
     try:
-        int8, found, troubles = _int8(finished, evaluator, task, arm, result, watcher)
+        artifact, troubles = _int8(finished, evaluator, watcher)
     except LimbeckError as error:
         return record.but(notes=[*record.notes, f"No int8 student: {error.problem}. {error.remedy}"])
-    both = _against(finished, evaluator, found, result, arm.name)
-    artifact = int8.model_copy(update={"comparison": both})
-    return record.model_copy(update={"artifacts": [*record.artifacts, artifact], "notes": [*record.notes, *troubles]})
+    return record.but(artifacts=[*record.artifacts, artifact], notes=[*record.notes, *troubles])
 
 
-def _samples(finished: Any, evaluator: Any, task: Any) -> list[Sample]:
+def _samples(finished: FinishedRun, evaluator: Seq2SeqEvaluator) -> list[Sample]:
     """Test sources, spread over the split, and what the first seed of every arm generates by a beam."""
     count = min(finished.run.measure.examples, evaluator.test_rows)
     if not count:
@@ -47,51 +51,27 @@ def _samples(finished: Any, evaluator: Any, task: Any) -> list[Sample]:
     if finished.test is not None and finished.test.texts:
         written["teacher"] = [finished.test.texts[row] for row in rows]
     for arm in finished.done:
-        model = task.load(str(finished.results[arm.name][0].model))
-        engine = replace(evaluator, processor=model.processor).engine(model.network)
-        written[arm.name] = [one[0].text for one in engine.translate(chosen.sources, task.settings.test_beam)]
+        folder, trusted = str(finished.results[arm.name][0].model), finished.run.trust_remote_code
+        network, processor = load(folder, "translate", trust_remote_code=trusted)
+        engine = replace(evaluator, processor=processor).engine(network)
+        written[arm.name] = best_texts(engine.translate(chosen.sources, evaluator.settings.test_beam))
     return [
-        Sample(
-            source=chosen.sources[row],
-            reference=chosen.targets[row],
-            written={name: texts[row] for name, texts in written.items()},
-        )
-        for row in range(count)
+        Sample(source=source, reference=target, written={name: texts[row] for name, texts in written.items()})
+        for row, (source, target) in enumerate(zip(chosen.sources, chosen.targets, strict=True))
     ]
 
 
-def _with_directions(record: Record, finished: Any, evaluator: Any) -> Record:
-    """BLEU of each direction, and when its teacher was switched off."""
-    setup = finished.setup
-    runs = {arm.name: [one.result for one in finished.results[arm.name]] for arm in finished.done}
-    switches = {
-        arm.name: step.teacher for arm in finished.done for step in arm.trainings if isinstance(step.teacher, Switch)
-    }
-    notes = [note for name, switch in switches.items() for note in switch_notes(name, switch, runs[name])]
-    if setup.several:
-        first = setup.directions[0].name
-        notes.append(f"Size and speed of the teacher are those of one of {len(setup.directions)}, the one of {first}.")
-    teachers = {name: score for switch in switches.values() for name, score in switch.scores.items()}
-    figures = dict(dev_figures(setup.parts("dev"), teachers, runs))
-    for name, part in setup.parts("test").items():
-        if finished.test is not None:
-            figures[f"{score_name(name)}, teacher"] = evaluator.scores(finished.test.statistics[part])["bleu"]
-        for arm in finished.done:
-            found = [evaluator.scores(one.statistics[part])["bleu"] for one in finished.results[arm.name]]
-            figures[f"{score_name(name)}, {arm.name}"] = sum(found) / len(found)
-    return record.model_copy(update={"figures": {**record.figures, **figures}, "notes": [*record.notes, *notes]})
-
-
-def _int8(
-    finished: Any, evaluator: Any, task: Any, arm: Any, result: Any, watcher: Watcher
-) -> tuple[Artifact, Evaluation, list[str]]:
-    """The best student in CTranslate2, measured where it will run; and what hindered its timing."""
-    run, folder = finished.run, finished.folder / INT8
+def _int8(finished: FinishedRun, evaluator: Seq2SeqEvaluator, watcher: Watcher) -> tuple[Artifact, list[str]]:
+    """In CTranslate2, compared with its float32; and what hindered its timing."""
+    (arm, result), run, folder = finished.best(), finished.run, finished.folder / INT8
     convert(result.model, folder, "int8")
-    engine = CTranslate2Engine(folder, **task.generation())
+    engine = CTranslate2Engine(folder, **generation(evaluator.settings))
     found = replace(evaluator, processor=arm.data.processor).test_engine(engine)
-    texts = task.timing_inputs(finished.setup)
-    speeds, troubles = speeds_of({INT8: folder}, texts, run.measure, run.data.max_length, watcher, task.beam)
+    texts, beam = [(source, "") for source in evaluator.test_texts.sources], evaluator.settings.test_beam
+    speeds, troubles = speeds_of({INT8: folder}, texts, run.measure, run.data.max_length, watcher, beam)
+    info, rows = finished.setup.info, np.ones(evaluator.test_rows, dtype=bool)
+    statistics = [found.statistics], [result.statistics]
+    both = compare(info, info.metric, INT8, arm.name, *statistics, rows, rows, rounds=run.measure.bootstrap)
     made = Artifact(
         name=INT8,
         arm=arm.name,
@@ -102,12 +82,69 @@ def _int8(
         quality=found.scores,
         size=size_of(arm.start.network, folder),
         speed=speeds.get(INT8),
+        comparison=both,
     )
-    return made, found, troubles
+    return made, troubles
 
 
-def _against(finished: Any, evaluator: Any, found: Evaluation, result: Any, name: str) -> Comparison:
-    rows = np.ones(evaluator.test_rows, dtype=bool)
-    info = finished.setup.info
-    mine, theirs, rounds = [found.statistics], [result.statistics], finished.run.measure.bootstrap
-    return compare(info, info.metric, INT8, name, mine, theirs, rows, rows, rounds=rounds)
+def with_directions(record: Record, finished: FinishedRun) -> Record:
+    """BLEU of each direction, and when its teacher was switched off."""
+    texts: TaughtTexts = finished.setup.splits
+    evaluator = evaluator_of(finished.done[0].data)
+    runs = {arm.name: [one.result for one in finished.results[arm.name]] for arm in finished.done}
+    switches = {
+        arm.name: step.teacher for arm in finished.done for step in arm.trainings if isinstance(step.teacher, Switch)
+    }
+    notes = [note for name, switch in switches.items() for note in switch_notes(name, switch, runs[name])]
+    if texts.several:
+        first, count = texts.directions[0].name, len(texts.directions)
+        notes.append(f"Size and speed of the teacher are those of one of {count}, the one of {first}.")
+    teachers = {name: score for switch in switches.values() for name, score in switch.scores.items()}
+    figures: dict[str, float] = {}
+    for name in texts.parts("dev"):
+        if name in teachers:
+            figures[f"dev {score_name(name)}, teacher"] = teachers[name]
+        for arm, results in runs.items():  # at the step whose weights were kept, a mean over seeds
+            points = [point for one in results for point in measured(one) if point.step == one.best_step]
+            if points:
+                figures[f"dev {score_name(name)}, {arm}"] = sum(p.dev[score_name(name)] for p in points) / len(points)
+    for name, part in texts.parts("test").items():
+        if finished.test is not None:
+            figures[f"{score_name(name)}, teacher"] = evaluator.scores(finished.test.statistics[part])["bleu"]
+        for arm in runs:
+            found = [evaluator.scores(one.statistics[part])["bleu"] for one in finished.results[arm]]
+            figures[f"{score_name(name)}, {arm}"] = sum(found) / len(found)
+    return record.but(figures={**record.figures, **figures}, notes=[*record.notes, *notes])
+
+
+def measured(run: SeedResult) -> list[CurvePoint]:
+    return [point for point in run.curve if point.dev]
+
+
+def switch_notes(arm: str, switch: Switch, results: Sequence[SeedResult]) -> Iterator[str]:
+    """A sentence for every seed and direction, from the curve: the switch follows from it alone."""
+    if switch.settings.strategy == "fixed":
+        return
+    for result in results:
+        for name in switch.directions.names:
+            whose = f"the teacher of {name}" if name else "the teacher"
+            yield f"{arm}, seed {result.seed}: {whose} {_history(switch, name, measured(result))}"
+
+
+def _history(switch: Switch, name: str, points: list[CurvePoint]) -> str:
+    own = switch.scores[name]
+    dev = [(point.step, point.dev[score_name(name)]) for point in points if score_name(name) in point.dev]
+    if not dev:
+        return "stayed on, since dev was never measured."
+    if switch.settings.strategy == "adaptive":
+        last = switch.share_at(name, dev[-1][1])
+        return f"had {last:.2g} of its weight left at the end (dev BLEU {dev[-1][1]:.1f}, its own {own:.1f})."
+    turns, on = [], True
+    for step, score in dev:
+        if bool(switch.share_at(name, score)) != on:
+            on = not on
+            turns.append(
+                f"switched {'on again' if on else 'off'} at step {step} (dev BLEU {score:.1f}, its own {own:.1f})"
+            )
+    best = max(score for _, score in dev)
+    return f"was {', '.join(turns)}." if turns else f"stayed on (best dev BLEU {best:.1f}, its own {own:.1f})."

@@ -2,102 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from torch import Tensor
-from transformers import PreTrainedModel
 
 from limbeck.core.errors import KnobError
-from limbeck.core.fingerprint import tokenizer_fingerprint
+from limbeck.core.fingerprint import digest, tokenizer_fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import LANGUAGE_KINDS, Kind, TaskInfo
-from limbeck.core.trace import NoTeacher, Teacher, Want
-from limbeck.data.batches import batches
-from limbeck.data.language.blocks import Blocks
+from limbeck.core.trace import Want
 from limbeck.data.language.corpus import LanguageCorpus, load_language
 from limbeck.data.language.examples import MaskedTokens, NextTokens, Tokens
 from limbeck.data.language.masking import Masker, count_tokens
 from limbeck.data.language.settings import BlockSettings, MaskSettings
-from limbeck.data.padding import Collator
-from limbeck.measure.fidelity import token_disagreements
-from limbeck.measure.quality import quality
-from limbeck.measure.tokens import TokenStatistics, token_statistics
+from limbeck.measure.evaluator import LanguageEvaluator
 from limbeck.objectives.language import LanguageModeling
 from limbeck.objectives.next_sentence import NextSentence
 from limbeck.students.load import has_next_sentence_head, load
 from limbeck.students.sizes import positions_of
 from limbeck.students.vocabulary import common_vocab, rows_of, vocab_size_of
-from limbeck.tasks.base import (
-    ALL,
-    GOLD,
-    EncodedData,
-    Evaluated,
-    Evaluation,
-    Evaluator,
-    Model,
-    Setup,
-    Task,
-    evaluating,
-    task,
-)
-from limbeck.teachers.live import LiveTeacher, MemoryTeacher
+from limbeck.tasks.base import ALL, GOLD, EncodedData, Model, Options, Setup, Task, task
 from limbeck.teachers.topk import TopKCache
 
-SPLITS = ("train", "dev", "test")
-BATCH = 32  # blocks
 TIMED = 256  # blocks at most
 CACHEABLE = Want.TOP | Want.SAMPLED
-
-
-@dataclass(frozen=True)
-class LanguageEvaluator(Evaluator):
-    """Every predicted token of a split once."""
-
-    info: TaskInfo
-    processor: Any
-    splits: Mapping[str, Tokens]
-    collator: Collator
-    examples: int = 0
-    teacher: Teacher = field(default_factory=NoTeacher)
-
-    @property
-    def dev(self) -> Tokens:
-        return self.splits["dev"]
-
-    @property
-    def test_rows(self) -> int:
-        return len(self.splits["test"])
-
-    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-        return self.collator(rows)
-
-    def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> LanguageEvaluator:
-        return replace(self, teacher=teacher)
-
-    def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
-        scores = self._scores(self._statistics(model, "dev", NoTeacher()))
-        return {"loss": scores["token_nll"], **scores}
-
-    def test(self, model: PreTrainedModel) -> Evaluation:
-        found = self._statistics(model, "test", self.teacher, self.examples)
-        apart = token_disagreements(found.examples, self.processor.decode)
-        return Evaluation(found.uids, found.sums, self._scores(found), fidelity=found.fidelity, disagreements=apart)
-
-    def _statistics(self, model: PreTrainedModel, split: str, teacher: Teacher, examples: int = 0) -> TokenStatistics:
-        rows = batches(self.splits[split], self.collator, BATCH)
-        return token_statistics(model, rows, self.info.vocab_size, teacher, examples=examples)
-
-    def _scores(self, found: TokenStatistics) -> dict[str, float]:
-        rows = np.ones(len(found.sums), dtype=bool)
-        return quality(self.info, found.sums, rows, rows)[0]
 
 
 @dataclass(frozen=True)
@@ -112,19 +46,17 @@ class RunningText:
 
 @task
 @dataclass(frozen=True)
-class LanguageTask(Task):
+class LanguageTask(Task[RunningText]):
     """Predicting the tokens of running text: those under a mask, or the next one."""
 
     kinds: ClassVar[tuple[Kind, ...]] = LANGUAGE_KINDS
-    recipes: ClassVar[Mapping[str, str]] = dict.fromkeys(LANGUAGE_KINDS, "truncated")
     remedy: ClassVar[str] = "for language models use 'language', 'truncated' or 'word-kd'"
+    labels_only: ClassVar[str] = "text only"
 
     def load(self, source: str, *, new_head: bool = False) -> Model:
-        how: dict[str, Any] = {
-            "next_sentence": self.knobs.table(BlockSettings).pairs,
-            "trust_remote_code": self.knobs.trust_remote_code,
-        }
-        return Model(*load(source, self.info.kind, new_head=new_head, **how), source=source)
+        pairs, trusted = self.knobs.table(BlockSettings).pairs, self.knobs.trust_remote_code
+        how = {"new_head": new_head, "next_sentence": pairs, "trust_remote_code": trusted}
+        return Model(*load(source, self.info.kind, **how), source=source)
 
     def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> RunningText:
         return RunningText(self.info, data, only_test)
@@ -144,12 +76,22 @@ class LanguageTask(Task):
     def _encoded(
         self, splits: RunningText, processor: Any, vocab_size: int, watcher: Watcher, *models: Model
     ) -> EncodedData:
+        corpus = self._corpus(splits, processor, watcher)
+        most = min(filter(None, (positions_of(model.network) for model in models)), default=corpus.length)
+        if corpus.length > most:
+            raise KnobError(
+                f"blocks have {corpus.length} tokens, but the model reads {most} at once",
+                f"set --blocks.length to {most}",
+            )
+        return self._masked(corpus, processor, vocab_size)
+
+    def _corpus(self, splits: RunningText, processor: Any, watcher: Watcher) -> LanguageCorpus:
         name = tokenizer_fingerprint(processor)
         if name not in splits.corpora:
-            splits.corpora[name] = self._corpus(splits, processor, watcher)
-        corpus = splits.corpora[name]
-        check_length(corpus, *(model.network for model in models))
-        return self._masked(corpus, processor, vocab_size)
+            blocks, kind = self.knobs.table(BlockSettings), self.info.kind
+            how = splits.data, watcher, splits.only_test
+            splits.corpora[name] = load_language(self.knobs.data, blocks, kind, processor, *how)  # type: ignore[arg-type]
+        return splits.corpora[name]
 
     def _masked(self, corpus: LanguageCorpus, processor: Any, vocab_size: int) -> EncodedData:
         """The blocks as examples. Dev and test have one fixed mask, so that measurements compare."""
@@ -157,45 +99,37 @@ class LanguageTask(Task):
         mask = self.knobs.table(MaskSettings).settled()
         splits: dict[str, Tokens]
         if info.kind == "generate":
-            splits = {name: NextTokens(getattr(corpus, name)) for name in SPLITS}
+            splits = {name: NextTokens(blocks) for name, blocks in corpus.splits.items()}
         else:
             counts = count_tokens(corpus.train, vocab_size) if mask.kind == "rare" else None
             masker = Masker(mask, processor.mask_token_id, vocab_size, processor.all_special_ids, counts)
-            rounds, ask = {"train": mask.rounds, "dev": 1, "test": 1}, mask.ask
-            splits = {name: MaskedTokens(getattr(corpus, name), masker, ask, rounds[name]) for name in SPLITS}
+            rounds = {"train": mask.rounds, "dev": 1, "test": 1}
+            splits = {
+                name: MaskedTokens(blocks, masker, mask.ask, rounds[name]) for name, blocks in corpus.splits.items()
+            }
         train = splits["train"]
-        evaluator = LanguageEvaluator(
-            info, processor, splits, Collator.of(processor, info), self.knobs.measure.examples
-        )
+        rows = {ALL: train, GOLD: train}
+        evaluator = LanguageEvaluator(info, processor, splits, self.knobs.measure.examples)
         prints = {"data": text_fingerprint(corpus), "mask": mask_fingerprint(info.kind, mask)}
-        return EncodedData(
-            info=info,
-            processor=processor,
-            rows={ALL: train, GOLD: train},
-            evaluator=evaluator,
-            card=corpus.card,
-            fingerprints=prints,
-            size=len(train),
-            max_length=corpus.length,
-        )
+        longest = corpus.length
+        return EncodedData(info, processor, rows, evaluator, corpus.card, prints, len(train), max_length=longest)
 
-    def timing_inputs(self, setup: Setup) -> list[tuple[str, str]]:
+    def timing_inputs(self, setup: Setup[RunningText]) -> list[tuple[str, str]]:
         """The text of some test blocks."""
-        evaluator = setup.data.evaluator
-        assert isinstance(evaluator, LanguageEvaluator)
-        blocks = evaluator.splits["test"].blocks
+        processor = setup.data.processor
+        blocks = setup.splits.corpora[tokenizer_fingerprint(processor)].test
         rows = np.linspace(0, len(blocks) - 1, min(TIMED, len(blocks))).astype(int)
         ids = [blocks.ids[blocks.tokens(row)] for row in rows]
-        return [(text, "") for text in setup.data.processor.batch_decode(ids, skip_special_tokens=True)]
+        return [(text, "") for text in processor.batch_decode(ids, skip_special_tokens=True)]
 
-    def same_encoding(self, setup: Setup, student: Model) -> bool:
+    def same_encoding(self, setup: Setup[RunningText], student: Model) -> bool:
         """The mask of an arm may be its recipe's own, its network may know fewer tokens, or be padded otherwise."""
-        mask = self.knobs.table(MaskSettings).settled()
-        same = mask == setup.task.knobs.table(MaskSettings).settled()
+        mask, shared = (knobs.table(MaskSettings).settled() for knobs in (self.knobs, setup.task.knobs))
         padded = setup.teacher is not None and rows_of(student.network) != rows_of(setup.teacher.network)
-        return same and not padded and vocab_size_of(student.network, student.processor) == setup.info.vocab_size
+        vocab_size = vocab_size_of(student.network, student.processor)
+        return bool(mask == shared) and not padded and vocab_size == setup.data.info.vocab_size
 
-    def resolve(self, run: Any, setup: Setup, needed: Want) -> Any:
+    def resolve(self, run: Options, setup: Setup[RunningText], needed: Want) -> Options:
         """A cache serves the masks it holds; a run that fills its own keeps one per epoch."""
         mask = run.table(MaskSettings).settled()
         cached = needed and not needed & ~CACHEABLE and not run.teacher_cache.live
@@ -204,8 +138,9 @@ class LanguageTask(Task):
         rounds = _cached_rounds(run.teacher_cache.cache) if run.teacher_cache.cache else 0
         return run.but(mask=mask.but(rounds=rounds or ceil(run.train.epochs)))
 
-    def check(self, run: Any, setup: Setup, student: Model, objectives: Sequence[Objective], needed: Want) -> None:
-        super().check(run, setup, student, objectives, needed)
+    def check_student(
+        self, run: Options, setup: Setup[RunningText], student: Model, objectives: Sequence[Objective], needed: Want
+    ) -> None:
         pairs = run.table(BlockSettings).pairs
         if any(isinstance(part, NextSentence) for one in objectives for _, part in one.weighted) and not pairs:
             raise KnobError("'next-sentence' needs pairs of sentences", "add --blocks.pairs")
@@ -215,37 +150,9 @@ class LanguageTask(Task):
                 "leave out --blocks.pairs, or set --student.family same",
             )
 
-    def baseline(self, objective: Objective) -> Objective:
-        return 1.0 * LanguageModeling()
-
     def supervised(self) -> Objective:
-        """What `limbeck train` learns towards."""
         alone: Objective = 1.0 * LanguageModeling()
         return alone + NextSentence() if self.knobs.table(BlockSettings).pairs else alone
-
-    def evaluate_teacher(self, setup: Setup, teacher: Teacher, place: Path) -> Evaluation | None:
-        """Its outputs are remembered on the way, for students to be compared with when it is gone."""
-        if setup.teacher is None:
-            return None
-        return replace(
-            setup.data.evaluator.with_teacher(teacher).test(setup.teacher.network), fidelity=None, disagreements=()
-        )
-
-    def labels_only(self) -> str:
-        return "text only"
-
-    def evaluate(self, model: Model, splits: RunningText, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
-        data = self.encode(splits, model, watcher, teacher)
-        if teacher is None:
-            return data.info, [data.evaluator.test(model.network)]
-        beside = MemoryTeacher(LiveTeacher(teacher.network, vocabulary=data.info.vocab_size))
-        theirs = data.evaluator.test(teacher.network)
-        watcher.at(evaluating(teacher), 1.0)
-        return data.info, [data.evaluator.with_teacher(beside).test(model.network), theirs]
-
-    def _corpus(self, splits: RunningText, processor: Any, watcher: Watcher) -> LanguageCorpus:
-        blocks, kind = self.knobs.table(BlockSettings), self.info.kind
-        return load_language(self.knobs.data, blocks, kind, processor, splits.data, watcher, splits.only_test)  # type: ignore[arg-type]
 
 
 def _cached_rounds(folder: str) -> int:
@@ -255,26 +162,13 @@ def _cached_rounds(folder: str) -> int:
     return int(TopKCache.open(folder).manifest.notes.get("mask", {}).get("rounds", 0))
 
 
-def check_length(corpus: LanguageCorpus, *networks: PreTrainedModel) -> None:
-    """Refuses blocks that a model cannot read at once."""
-    most = min(filter(None, map(positions_of, networks)), default=corpus.length)
-    if corpus.length > most:
-        raise KnobError(
-            f"blocks have {corpus.length} tokens, but the model reads {most} at once", f"set --blocks.length to {most}"
-        )
-
-
 def text_fingerprint(corpus: LanguageCorpus) -> str:
     """Names the blocks and their order."""
-    digest = hashlib.blake2b(digest_size=8)
-    for name in SPLITS:
-        blocks: Blocks = getattr(corpus, name)
-        for column in (blocks.ids, blocks.offsets, blocks.learnt, blocks.types, blocks.next_sentence_label):
-            digest.update(np.ascontiguousarray(column).tobytes())
-    return digest.hexdigest()
+    columns = ("ids", "offsets", "learnt", "types", "next_sentence_label")
+    return digest([getattr(blocks, column) for blocks in corpus.splits.values() for column in columns])
 
 
 def mask_fingerprint(kind: str, mask: MaskSettings) -> str:
     """Names how tokens are masked and which are compared, whatever the number of rounds."""
-    said = mask.but(rounds=0).model_dump() if kind == "mask-fill" else {}
-    return hashlib.blake2b(json.dumps([kind, said], sort_keys=True).encode(), digest_size=8).hexdigest()
+    settings = mask.but(rounds=0).model_dump() if kind == "mask-fill" else {}
+    return digest([json.dumps([kind, settings], sort_keys=True)])

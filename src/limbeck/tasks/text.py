@@ -2,186 +2,87 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
-from torch import Tensor
-from transformers import EvalPrediction, PreTrainedModel
 
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.files import write_text
+from limbeck.core.fingerprint import digest, tokenizers_equal
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
+from limbeck.core.record import DataCard
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
-from limbeck.core.trace import PER_TEXT, NoTeacher, Teacher, Want
+from limbeck.core.trace import PER_TEXT, Want
 from limbeck.data.augment import augment, unlabelled
-from limbeck.data.batches import batches
 from limbeck.data.match import is_generic, permutation
-from limbeck.data.padding import Collator
+from limbeck.data.rows import Split
 from limbeck.data.settings import DataSettings
+from limbeck.data.splits import Splits
 from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus, Examples, concatenate, read_texts, relabel
 from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.tinybert import MaskedWords, words_from
-from limbeck.measure.fidelity import fidelity, text_disagreements
-from limbeck.measure.predictions import predict, teacher_logits
-from limbeck.measure.quality import quality
-from limbeck.students.load import kind_of
-from limbeck.students.load import load as load_model
+from limbeck.data.windows import Windows
+from limbeck.measure.evaluator import Evaluator, TextEvaluator
+from limbeck.students.load import kind_of, labels_in, load
 from limbeck.tasks.base import (
     ALL,
     GOLD,
     EncodedData,
     Evaluated,
-    Evaluation,
-    Evaluator,
     Model,
+    Options,
     Setup,
     Task,
     evaluating,
-    same_tokens,
     task,
 )
 
-SPLITS = ("train", "dev", "test")
-BATCH = 64  # texts
-
-
-@dataclass(frozen=True)
-class TextEvaluator(Evaluator):
-    info: TaskInfo
-    processor: Any
-    splits: Mapping[str, Encoded]
-    examples: int = 0  # disagreements to keep
-    teacher: Teacher = field(default_factory=NoTeacher)
-
-    @property
-    def dev(self) -> Encoded:
-        return self.splits["dev"]
-
-    @property
-    def test_rows(self) -> int:
-        return len(self.splits["test"])
-
-    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-        return Collator.of(self.processor, self.info)(rows)
-
-    def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> TextEvaluator:
-        """Where dev has no labels, the teacher's answers stand for them."""
-        found = replace(self, teacher=teacher)
-        if self.dev.has_label.any() or not len(self.dev):
-            return found
-        logits = found._teacher_logits("dev")
-        if self.info.kind == "classify":
-            labels = logits.argmax(-1)
-        else:
-            labels = (logits > 0).astype(np.float32) if self.info.kind == "multilabel" else logits[:, 0]
-        return replace(found, splits={**self.splits, "dev": self.dev.with_labels(labels)})
-
-    def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
-        dev = self.dev
-        return quality(self.info, self._logits(model, dev), dev.labels, dev.has_label)[0]
-
-    def while_training(self) -> dict[str, Callable[[Any], dict[str, float]]]:
-        def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
-            labels, has_label = prediction.label_ids
-            return quality(self.info, prediction.predictions, labels, has_label.astype(bool))[0]
-
-        return {"compute_metrics": compute_metrics}
-
-    def test(self, model: PreTrainedModel) -> Evaluation:
-        return self.beside(self.scored(self.test_logits(model)), self._teacher_test)
-
-    def of_teacher(self) -> Evaluation:
-        return self.scored(self._teacher_test)
-
-    def scored(self, logits: np.ndarray) -> Evaluation:
-        split = self.splits["test"]
-        scores, per_class = quality(self.info, logits, split.labels, split.has_label)
-        return Evaluation(split.uids, logits, scores, per_class, None, split.labels, split.has_label)
-
-    def beside(self, found: Evaluation, teacher: np.ndarray) -> Evaluation:
-        """With how close it is to the teacher's logits, if there are any."""
-        if not len(teacher):
-            return found
-        test, rows = self.splits["test"].examples, (found.labels, found.has_label)
-        apart = text_disagreements(
-            self.info, test.texts, test.pairs, found.statistics, teacher, *rows, most=self.examples
-        )
-        return replace(found, fidelity=fidelity(self.info, found.statistics, teacher, *rows), disagreements=apart)
-
-    def test_logits(self, model: PreTrainedModel, on_share: Callable[[float], None] | None = None) -> np.ndarray:
-        return self._logits(model, self.splits["test"], on_share)
-
-    def _logits(
-        self, model: PreTrainedModel, split: Encoded, on_share: Callable[[float], None] | None = None
-    ) -> np.ndarray:
-        return predict(model, batches(split, Collator.of(self.processor, self.info), BATCH), split.uids, on_share)
-
-    @cached_property
-    def _teacher_test(self) -> np.ndarray:
-        return np.empty(0) if isinstance(self.teacher, NoTeacher) else self._teacher_logits("test")
-
-    def _teacher_logits(self, name: str) -> np.ndarray:
-        split = self.splits[name]
-        asked = batches(split, Collator.of(self.processor, self.info), BATCH)
-        return teacher_logits(self.teacher, asked, split.uids, self.info.outputs)
+Labelled = Splits[Examples] | Splits[Windows]
 
 
 @task
 @dataclass(frozen=True)
-class TextClassification(Task):
+class TextClassification(Task[Corpus]):
     """A label, several labels or a number for each text or pair."""
 
     kinds: ClassVar[tuple[Kind, ...]] = TEXT_KINDS
-    recipes: ClassVar[Mapping[str, str]] = {"classify": "hinton", "multilabel": "hinton", "regress": "logits"}
-
-    def load(self, source: str, *, new_head: bool = False) -> Model:
-        how: dict[str, Any] = {"new_head": new_head, "trust_remote_code": self.knobs.trust_remote_code}
-        return Model(*load_model(source, self.info.kind, self.info if new_head else None, **how), source=source)
 
     def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> Corpus:
         settings: DataSettings = self.knobs.data
         if model is None:
             return read_texts(settings, data, watcher)
-        kind = kind_of(model.network)  # a teacher that states its problem type settles what labels mean
+        kind, labels = kind_of(model.network), labels_in(model.network.config)
+        # a teacher that states its problem type settles what labels mean
         known = settings.but(task=kind) if kind and settings.task == "auto" else settings
         if only_test:
             corpus = read_texts(known, data, watcher, only_test=True)
             if corpus.task.kind == "regress":
                 return corpus
-            return relabel(corpus, model.labels, whose="the model", ordered=bool(settings.classes))
-        corpus = read_texts(known, data, watcher, known=model.labels)
+            return relabel(corpus, labels, whose="the model", ordered=bool(settings.classes))
+        corpus = read_texts(known, data, watcher, known=labels)
         return _in_order_of(corpus, model, ordered=bool(settings.classes))
 
     def encode(self, splits: Corpus, model: Model, watcher: Watcher, teacher: Model | None = None) -> EncodedData:
-        rows = {name: encode(getattr(splits, name), model.processor, self.max_length) for name in SPLITS}
-        train = rows["train"]
-        gold = {GOLD: train} if train.has_label.any() else {}
-        return EncodedData(
-            info=splits.task,
-            processor=model.processor,
-            rows={ALL: train, **gold},
-            evaluator=TextEvaluator(splits.task, model.processor, rows, self.knobs.measure.examples),
-            card=splits.card.model_copy(update={"truncated": sum(split.truncated for split in rows.values())}),
-            fingerprints={"data": data_fingerprint(splits, str(self.max_length)), "labels": labels_fingerprint(splits)},
-            size=len(train),
-            for_teacher=tuple(rows.values()),
-            has_gold=bool(gold),
-            pairs=bool(splits.train.pairs),
-        )
+        longest: int = self.knobs.data.max_length
+        rows = {name: encode(part, model.processor, longest) for name, part in splits.splits.items()}
+        evaluator = TextEvaluator(splits.task, model.processor, rows, self.knobs.measure.examples)
+        card = splits.card.but(truncated=sum(split.truncated for split in rows.values()))
+        prints = {"data": data_fingerprint(splits, str(longest)), "labels": labels_fingerprint(splits)}
+        return replace(encoded_rows(rows, evaluator, card, prints), pairs=bool(splits.train.pairs))
 
-    def timing_inputs(self, setup: Setup) -> list[tuple[str, str]]:
-        test: Examples = setup.splits.test
+    def timing_inputs(self, setup: Setup[Corpus]) -> list[tuple[str, str]]:
+        test = setup.splits.test
         return list(zip(test.texts, test.pairs or [""] * len(test), strict=True))
 
-    def resolve(self, run: Any, setup: Setup, needed: Want) -> Any:
+    def resolve(self, run: Options, setup: Setup[Corpus], needed: Want) -> Options:
         """Where a term leaves open how a text is pooled: the first token if it is made for that, else the mean."""
         pool = "cls" if setup.data.processor.cls_token_id is not None else "mean"
 
@@ -197,86 +98,73 @@ class TextClassification(Task):
             augment=run.table(AugmentSettings).settled(),
         )
 
-    def check(self, run: Any, setup: Setup, student: Model, objectives: Sequence[Objective], needed: Want) -> None:
-        super().check(run, setup, student, objectives, needed)
+    def check_student(
+        self, run: Options, setup: Setup[Corpus], student: Model, objectives: Sequence[Objective], needed: Want
+    ) -> None:
         teacher = setup.teacher
         if teacher is None:
             return
         check_outputs(student, teacher)
-        if not same_tokens(student.processor, teacher.processor):
+        if not tokenizers_equal(student.processor, teacher.processor):
             _check_tokens(needed, run)
         if GOLD not in setup.data.rows and not needed:
             raise MismatchError(
                 "no training row has a label, and the objective asks for nothing else", "add labels, or --recipe hinton"
             )
 
-    def augmented(self, run: Any, setup: Setup, data: EncodedData, watcher: Watcher) -> EncodedData:
+    def augmented(self, run: Options, setup: Setup[Corpus], data: EncodedData, watcher: Watcher) -> EncodedData:
         settings = run.table(AugmentSettings)
         if settings.kind == "none":
             return data
-        made = self._made_up(settings, setup, Path(run.out), watcher)
-        train = concatenate(setup.splits.train, made)
-        rows = encode(train, data.processor, self.max_length)
-        mine = [encode(train, setup.data.processor, self.max_length), *setup.data.for_teacher[1:]]
-        truncated = data.card.truncated + rows.truncated - data.rows[ALL].truncated  # type: ignore[attr-defined]
-        prints = {**data.fingerprints, "augmented": uids_fingerprint(made.uids)} if len(made) else data.fingerprints
+        made = _made_up(settings, setup, Path(run.out), watcher)
+        train, longest = concatenate(setup.splits.train, made), self.knobs.data.max_length
+        rows = encode(train, data.processor, longest)
+        before = cast(Encoded, data.rows[ALL]).truncated
+        prints = {"augmented": digest([np.sort(made.uids)])} if len(made) else {}
         return replace(
             data,
             rows={**data.rows, ALL: rows},
             size=len(rows),
             augmented=len(made),
-            for_teacher=tuple(mine),
-            card=data.card.model_copy(update={"truncated": truncated}),
-            fingerprints=prints,
+            for_teacher=(encode(train, setup.data.processor, longest), *setup.data.for_teacher[1:]),
+            card=data.card.but(truncated=data.card.truncated + rows.truncated - before),
+            fingerprints={**data.fingerprints, **prints},
         )
-
-    def _made_up(self, settings: AugmentSettings, setup: Setup, place: Path, watcher: Watcher) -> Examples:
-        """Written beside the run: people read it, and a resumed run does."""
-        train: Examples = setup.splits.train
-        name = f"{settings.model_dump_json()} {setup.fingerprints['data']} {setup.fingerprints['tokenizer']}"
-        file = place / f"augmented-{hashlib.blake2b(name.encode(), digest_size=6).hexdigest()}.jsonl"
-        if not file.exists():
-            mask = setup.data.processor.mask_token or ""
-            made = augment(train, settings, mask=mask, masker=_masker(settings, setup), watcher=watcher)
-            rows = zip(made.uids.tolist(), made.texts, made.pairs or [""] * len(made), strict=True)
-            lines = (json.dumps(dict(zip(("uid", "text", "pair"), row, strict=True))) + "\n" for row in rows)
-            write_text(file, "".join(lines))
-        found = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-        return unlabelled({row["uid"]: (row["text"], row["pair"]) for row in found}, train)
 
     def evaluate(self, model: Model, splits: Corpus, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
         """The teacher's outputs are put into the model's order."""
         order = _order_of(teacher, model, splits.task, self.knobs.data) if teacher else []
-        found = self._evaluator(splits, model)
-        ours = found.scored(found.test_logits(model.network, partial(watcher.at, evaluating(model))))
+        evaluator, ours = self._predicted(model, splits, watcher)
         if teacher is None:
-            return splits.task, [ours]
-        other = self._evaluator(splits, teacher)
-        theirs = other.test_logits(teacher.network, partial(watcher.at, evaluating(teacher)))[:, order]
-        return splits.task, [found.beside(ours, theirs), found.scored(theirs)]
+            return splits.task, [evaluator.evaluation(ours)]
+        theirs = self._predicted(teacher, splits, watcher)[1][:, order]
+        return splits.task, [evaluator.evaluation(ours, theirs), evaluator.evaluation(theirs)]
 
-    def _evaluator(self, splits: Corpus, model: Model) -> TextEvaluator:
-        test = {"test": encode(splits.test, model.processor, self.max_length)}
-        return TextEvaluator(splits.task, model.processor, test, self.knobs.measure.examples)
+    def _predicted(self, model: Model, splits: Corpus, watcher: Watcher) -> tuple[TextEvaluator, np.ndarray]:
+        test = encode(splits.test, model.processor, self.knobs.data.max_length)
+        evaluator = TextEvaluator(splits.task, model.processor, {"test": test}, self.knobs.measure.examples)
+        return evaluator, evaluator.logits("test", model.network, partial(watcher.at, evaluating(model)))
 
 
-def data_fingerprint(corpus: Any, salt: str) -> str:
+def encoded_rows(
+    rows: Mapping[str, Split], evaluator: Evaluator, card: DataCard, fingerprints: Mapping[str, str]
+) -> EncodedData:
+    """The data of a task whose rows have labels, of which a teacher gives logits."""
+    train, info = rows["train"], evaluator.info
+    gold = {GOLD: train} if train.has_label.any() else {}
+    data = EncodedData(info, evaluator.processor, {ALL: train, **gold}, evaluator, card, fingerprints, len(train))
+    return replace(data, for_teacher=tuple(rows.values()), has_gold=bool(gold))
+
+
+def data_fingerprint(corpus: Labelled, salt: str) -> str:
     """Names the set of examples, whatever their order, and how many tokens of each are seen."""
-    return uids_fingerprint(np.concatenate([getattr(corpus, name).uids for name in SPLITS]), salt)
+    return digest([np.sort(np.concatenate([rows.uids for rows in corpus.splits.values()])), salt])
 
 
-def uids_fingerprint(uids: np.ndarray, salt: str = "") -> str:
-    return hashlib.blake2b(np.sort(uids).tobytes() + salt.encode(), digest_size=8).hexdigest()
-
-
-def labels_fingerprint(corpus: Any, first: str = "") -> str:
+def labels_fingerprint(corpus: Labelled, first: str = "") -> str:
     """Names what is learnt from the examples: their labels, and the order from which a seed shuffles."""
-    digest = hashlib.blake2b(first.encode(), digest_size=8)
-    for name in SPLITS:
-        rows = getattr(corpus, name)
-        for column in (rows.uids, rows.labels, rows.has_label):
-            digest.update(np.ascontiguousarray(column).tobytes())
-    return digest.hexdigest()
+    columns = [column for rows in corpus.splits.values() for column in (rows.uids, rows.labels, rows.has_label)]
+    return digest([first, *columns])
 
 
 def check_outputs(student: Model, teacher: Model) -> None:
@@ -288,7 +176,7 @@ def check_outputs(student: Model, teacher: Model) -> None:
         )
 
 
-def _check_tokens(needed: Want, run: Any) -> None:
+def _check_tokens(needed: Want, run: Options) -> None:
     """What student and teacher may do when they use different tokenizers."""
     if by_token := needed & ~PER_TEXT:
         raise MismatchError(
@@ -303,13 +191,28 @@ def _check_tokens(needed: Want, run: Any) -> None:
         )
 
 
-def _masker(settings: AugmentSettings, setup: Setup) -> MaskedWords | None:
+def _made_up(settings: AugmentSettings, setup: Setup[Corpus], place: Path, watcher: Watcher) -> Examples:
+    """Written beside the run: people read it, and a resumed run does."""
+    train = setup.splits.train
+    name = f"{settings.model_dump_json()} {setup.fingerprints['data']} {setup.fingerprints['tokenizer']}"
+    file = place / f"augmented-{blake2b(name.encode(), digest_size=6).hexdigest()}.jsonl"
+    if not file.exists():
+        mask = setup.data.processor.mask_token or ""
+        made = augment(train, settings, mask=mask, masker=_masker(settings, setup), watcher=watcher)
+        rows = zip(made.uids.tolist(), made.texts, made.pairs or [""] * len(made), strict=True)
+        lines = (json.dumps({"uid": uid, "text": text, "pair": pair}) + "\n" for uid, text, pair in rows)
+        write_text(file, "".join(lines))
+    found = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    return unlabelled({row["uid"]: (row["text"], row["pair"]) for row in found}, train)
+
+
+def _masker(settings: AugmentSettings, setup: Setup[Corpus]) -> MaskedWords | None:
     if settings.kind != "tinybert":
         return None
     if not settings.model:
         assert setup.teacher is not None
         return words_from(setup.teacher.network, setup.teacher.processor)
-    network, tokenizer = load_model(settings.model, "mask-fill")
+    network, tokenizer = load(settings.model, "mask-fill")
     if not tokenizer.mask_token:
         raise KnobError(f"{settings.model} has no mask token", "give --augment.model a masked language model")
     return words_from(network, tokenizer)
@@ -330,7 +233,7 @@ def _in_order_of(corpus: Corpus, teacher: Model, ordered: bool) -> Corpus:
         raise MismatchError(
             "the teacher gives any number of labels per text, the data one class", "set --data.task multilabel"
         )
-    return relabel(corpus, teacher.labels, ordered=ordered)
+    return relabel(corpus, labels_in(teacher.network.config), ordered=ordered)
 
 
 def _order_of(teacher: Model, model: Model, info: TaskInfo, settings: DataSettings) -> list[int]:

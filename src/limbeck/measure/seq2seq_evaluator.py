@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from torch import Tensor
 from transformers import PreTrainedModel
 
 from limbeck.core.task import TaskInfo
@@ -19,23 +18,25 @@ from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.engines.base import Engine, Hypothesis
 from limbeck.engines.transformers import TransformersEngine
+from limbeck.measure.evaluator import Evaluation, Evaluator
 from limbeck.measure.fidelity import sequence_disagreements, sequence_fidelity
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import token_statistics
 from limbeck.measure.translation import BEST, sentence_statistics
-from limbeck.tasks.base import (
-    Evaluation,
-    Evaluator,
-)
 from limbeck.teachers.settings import TranslateSettings
 from limbeck.teachers.switch import score_name
 
 BATCH = 64  # sentences
+Written = list[list[Hypothesis]]  # of each source, best first
+Nats = tuple[np.ndarray, np.ndarray]  # of each sentence: −log probability of its tokens, and how many they are
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Seq2SeqEvaluator(Evaluator):
-    """What a model generates, greedily and by a beam, and how probable it finds references and the teacher's texts."""
+    """What a model generates, greedily and by a beam, and how probable it finds references and the teacher's texts.
+
+    `Seq2SeqEvaluator(info, tokenizer, start, dev, test, TranslateSettings(), 128).test(model).scores["bleu"]`
+    """
 
     passes: ClassVar[tuple[int, int]] = (10, 60)  # generating takes about ten passes, a beam of five fifty
     info: TaskInfo
@@ -49,20 +50,13 @@ class Seq2SeqEvaluator(Evaluator):
     teacher: Evaluation | None = None  # on the test split
     parts: Mapping[str, slice] = field(default_factory=dict)  # of several directions: the dev rows of each
 
+    def __post_init__(self) -> None:
+        self.collate = Collator.of(self.processor, self.info)
+        self.test_rows = len(self.test_texts)
+
     @cached_property
-    def dev(self) -> Sequences:
+    def dev(self) -> Sequences:  # type: ignore[override]
         return self.encoded(self.dev_texts.sources, self.dev_texts.targets)
-
-    @property
-    def test_rows(self) -> int:
-        return len(self.test_texts)
-
-    @property
-    def collator(self) -> Collator:
-        return Collator.of(self.processor, self.info)
-
-    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-        return self.collator(rows)
 
     def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> Seq2SeqEvaluator:
         return replace(self, teacher=test)
@@ -70,10 +64,9 @@ class Seq2SeqEvaluator(Evaluator):
     def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
         """Greedy on dev: what early stopping watches, and quick enough to be done often."""
         texts = self.dev_texts
-        best = [one[0] for one in self.engine(model).translate(texts.sources)]
+        best = best_texts(self.engine(model).translate(texts.sources))
         gold = self._nats(model, self.dev)
-        unknown = np.full(len(texts), np.nan)
-        rows = sentence_statistics(_texts(best), _texts(best), texts.targets, gold, None, unknown)
+        rows = sentence_statistics(best, best, texts.targets, gold, None, np.full(len(texts), np.nan))
         scores = self.scores(rows)
         return {
             "loss": gold[0].sum() / max(gold[1].sum(), 1),
@@ -82,48 +75,44 @@ class Seq2SeqEvaluator(Evaluator):
         }
 
     def test(self, model: PreTrainedModel) -> Evaluation:
-        if self.teacher is None:
-            return self._tested(model, ())
-        return self.beside(self._tested(model, self.teacher.texts), self.teacher)
+        return self.beside_teacher(self._tested(model, self.teacher.texts if self.teacher else ()))
 
-    def beside(self, found: Evaluation, teacher: Evaluation) -> Evaluation:
-        """With how close it is to the teacher."""
+    def beside_teacher(self, found: Evaluation) -> Evaluation:
+        """With how close it is to the teacher, if there is one."""
+        if self.teacher is None:
+            return found
+        teacher, texts = self.teacher, self.test_texts
+        ours, theirs = ((one.texts, one.statistics[:, BEST]) for one in (found, teacher))
         close = sequence_fidelity(found.statistics, teacher.statistics, found.texts, teacher.texts)
-        texts, sure = self.test_texts, (found.statistics[:, BEST], teacher.statistics[:, BEST])
-        apart = sequence_disagreements(
-            texts.sources, texts.targets, found.texts, sure[0], teacher.texts, sure[1], most=self.examples
-        )
+        apart = sequence_disagreements(texts.sources, texts.targets, *ours, *theirs, most=self.examples)
         return replace(found, fidelity=close, disagreements=apart)
 
-    def test_teacher(self, model: PreTrainedModel) -> Evaluation:
+    def of_teacher(self, network: PreTrainedModel) -> Evaluation:
         """Its own translations stand for the teacher's."""
-        return self._tested(model, None)
+        return self._tested(network, None)
 
     def _tested(self, model: PreTrainedModel, teacher_texts: Sequence[str] | None) -> Evaluation:
         texts = self.test_texts
         greedy, beam = self._generated(self.engine(model))
         gold = self._nats(model, self.encoded(texts.sources, texts.targets))
-        theirs = _texts(beam) if teacher_texts is None else teacher_texts
+        theirs = best_texts(beam) if teacher_texts is None else teacher_texts
         taught = self._nats(model, self.encoded(texts.sources, theirs)) if len(theirs) else None
         return self._evaluation(greedy, beam, gold, taught)
 
     def test_engine(self, engine: Engine, single: bool = False) -> Evaluation:
         """Of an engine that gives no probabilities of given texts; a `single` one has no beam either."""
-        greedy, beam = self._generated(engine, single)
         unknown = np.zeros(len(self.test_texts))
-        return self._evaluation(greedy, beam, (unknown, unknown), None)
+        return self._evaluation(*self._generated(engine, single), (unknown, unknown), None)
 
-    def _evaluation(
-        self, greedy: Sequence[Hypothesis], beam: Sequence[Hypothesis], gold: Any, taught: Any
-    ) -> Evaluation:
-        best = np.array([one.log_p for one in beam])
-        rows = sentence_statistics(_texts(greedy), _texts(beam), self.test_texts.targets, gold, taught, best)
-        return Evaluation(self.test_texts.uids, rows, self.scores(rows), texts=_texts(beam))
+    def _evaluation(self, greedy: Written, beam: Written, gold: Nats, taught: Nats | None) -> Evaluation:
+        texts, best = best_texts(beam), np.array([one[0].log_p for one in beam])
+        rows = sentence_statistics(best_texts(greedy), texts, self.test_texts.targets, gold, taught, best)
+        return Evaluation(self.test_texts.uids, rows, self.scores(rows), texts=texts)
 
-    def _generated(self, engine: Engine, single: bool = False) -> tuple[list[Hypothesis], list[Hypothesis]]:
+    def _generated(self, engine: Engine, single: bool = False) -> tuple[Written, Written]:
         sources = self.test_texts.sources
-        greedy = [one[0] for one in engine.translate(sources)]
-        return greedy, greedy if single else [one[0] for one in engine.translate(sources, self.settings.test_beam)]
+        greedy = engine.translate(sources)
+        return greedy, greedy if single else engine.translate(sources, self.settings.test_beam)
 
     def engine(self, model: PreTrainedModel) -> TransformersEngine:
         return TransformersEngine(model, self.processor, **generation(self.settings))
@@ -131,9 +120,8 @@ class Seq2SeqEvaluator(Evaluator):
     def encoded(self, sources: Sequence[str], targets: Sequence[str]) -> Sequences:
         return encode_sequences(sources, targets, self.processor, self.start, self.max_length)
 
-    def _nats(self, model: PreTrainedModel, rows: Sequences) -> tuple[np.ndarray, np.ndarray]:
-        """Of each sentence: −log probability of its tokens, and how many they are."""
-        found = token_statistics(model, batches(rows, self.collator, BATCH), self.info.vocab_size)
+    def _nats(self, model: PreTrainedModel, rows: Sequences) -> Nats:
+        found = token_statistics(model, batches(rows, self.collate, BATCH), self.info.vocab_size)
         of_uid = dict(zip(found.uids.tolist(), found.sums, strict=True))
         sums = np.stack([of_uid[uid] for uid in rows.uids.tolist()])
         return sums[:, 0], sums[:, 2]
@@ -147,5 +135,5 @@ def generation(settings: TranslateSettings) -> dict[str, Any]:
     return settings.model_dump(include={"length_penalty", "longest", "batch_tokens"})
 
 
-def _texts(best: Sequence[Hypothesis]) -> list[str]:
-    return [one.text for one in best]
+def best_texts(written: Written) -> list[str]:
+    return [one[0].text for one in written]

@@ -9,7 +9,7 @@ import torch
 
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.engines.transformers import TransformersEngine
-from limbeck.tasks.engine import choose_engine
+from limbeck.exporters.parity import choose_engine
 from limbeck.teachers.settings import TranslateSettings
 from tiny_reverser import make_marian
 from tiny_sources import make_sources

@@ -1,0 +1,187 @@
+"""Measures models on dev while they train, and on test; beside a teacher, also how close they are to it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from transformers import EvalPrediction, PreTrainedModel
+
+from limbeck.core.record import ClassScore, Disagreement, Fidelity, SeedResult
+from limbeck.core.task import TaskInfo
+from limbeck.core.trace import Batch, NoTeacher, Teacher
+from limbeck.data.batches import batches
+from limbeck.data.language.examples import Tokens
+from limbeck.data.padding import Collator
+from limbeck.data.rows import Dataset
+from limbeck.data.text.encode import Encoded
+from limbeck.measure.fidelity import fidelity, text_disagreements, token_disagreements
+from limbeck.measure.predictions import predict, teacher_logits
+from limbeck.measure.quality import quality
+from limbeck.measure.tokens import TokenStatistics, token_statistics
+
+TEXTS, BLOCKS = 64, 32  # rows of a batch
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A model on the test split: per-row statistics, from which every metric and every resample is computed."""
+
+    uids: np.ndarray
+    statistics: np.ndarray  # [rows, k]; of texts, the logits
+    scores: dict[str, float]
+    per_class: Sequence[ClassScore] = ()
+    fidelity: Fidelity | None = None
+    labels: np.ndarray = field(default_factory=partial(np.empty, 0))  # where the metrics need them too
+    has_label: np.ndarray = field(default_factory=partial(np.empty, 0, dtype=bool))
+    texts: Sequence[str] = ()  # what a generating model wrote
+    disagreements: Sequence[Disagreement] = ()  # with the teacher, the surest first
+
+    def result(self, seed: int = 0) -> SeedResult:
+        return SeedResult(seed=seed, quality=self.scores, per_class=list(self.per_class), fidelity=self.fidelity)
+
+
+class Evaluator(ABC):
+    """Of one processor's rows. A kind of problem says what is measured on dev and on test."""
+
+    passes: ClassVar[tuple[int, int]] = (1, 1)  # forward passes that a row of dev and one of test costs
+    info: TaskInfo
+    processor: Any
+    splits: Mapping[str, Dataset]  # of these, one that is only measured has test alone
+    dev: Dataset
+    test_rows: int
+    collate: Collator
+
+    def __post_init__(self) -> None:
+        self.collate = Collator.of(self.processor, self.info)
+        self.test_rows = len(self.splits.get("test", ()))
+        if "dev" in self.splits:
+            self.dev = self.splits["dev"]
+
+    @abstractmethod
+    def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]: ...
+
+    def while_training(self) -> dict[str, Callable[..., dict[str, float]]]:
+        """The dev metrics as the trainer takes them: from the model, or from all logits of its own evaluation loop."""
+        return {"dev_metrics": self.dev_metrics}
+
+    @abstractmethod
+    def test(self, model: PreTrainedModel) -> Evaluation: ...
+
+    @abstractmethod
+    def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> Self:
+        """The same, comparing with a teacher and what it made of the test split."""
+
+    @abstractmethod
+    def of_teacher(self, network: PreTrainedModel) -> Evaluation:
+        """The teacher itself on test: from its outputs, where they say all, else by its network."""
+
+
+@dataclass(eq=False)
+class TextEvaluator(Evaluator):
+    """Logits of every text; metrics, fidelity and disagreements are computed from them.
+
+    `TextEvaluator(info, tokenizer, {"dev": dev, "test": test}).test(model).scores["accuracy"]`
+    """
+
+    info: TaskInfo
+    processor: Any
+    splits: Mapping[str, Encoded]
+    examples: int = 0  # disagreements to keep
+    teacher: Teacher = field(default_factory=NoTeacher)
+
+    def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> TextEvaluator:
+        """Where dev has no labels, the teacher's answers stand for them."""
+        found, dev = replace(self, teacher=teacher), self.splits["dev"]
+        if dev.has_label.any() or not len(dev):
+            return found
+        logits = found._teacher_logits("dev")
+        if self.info.kind == "classify":
+            labels = logits.argmax(-1)
+        else:
+            labels = (logits > 0).astype(np.float32) if self.info.kind == "multilabel" else logits[:, 0]
+        return replace(found, splits={**self.splits, "dev": dev.with_labels(labels)})
+
+    def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
+        dev = self.splits["dev"]
+        return quality(self.info, self.logits("dev", model), dev.labels, dev.has_label)[0]
+
+    def while_training(self) -> dict[str, Callable[..., dict[str, float]]]:
+        def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
+            labels, has_label = prediction.label_ids
+            return quality(self.info, prediction.predictions, labels, has_label.astype(bool))[0]
+
+        return {"compute_metrics": compute_metrics}
+
+    def test(self, model: PreTrainedModel) -> Evaluation:
+        return self.evaluation(self.logits("test", model), self._teacher_test)
+
+    def of_teacher(self, network: PreTrainedModel) -> Evaluation:
+        return self.evaluation(self._teacher_test)
+
+    def evaluation(self, logits: np.ndarray, teacher: np.ndarray = np.empty(0)) -> Evaluation:  # noqa: B008
+        """With how close the logits are to the teacher's, if there are any."""
+        split, info = self.splits["test"], self.info
+        rows = split.labels, split.has_label
+        scores, per_class = quality(info, logits, *rows)
+        found = Evaluation(split.uids, logits, scores, per_class, None, *rows)
+        if not len(teacher):
+            return found
+        texts, pairs = split.examples.texts, split.examples.pairs
+        apart = text_disagreements(info, texts, pairs, logits, teacher, *rows, most=self.examples)
+        return replace(found, fidelity=fidelity(info, logits, teacher, *rows), disagreements=apart)
+
+    def logits(self, name: str, model: PreTrainedModel, on_share: Callable[[float], None] | None = None) -> np.ndarray:
+        return predict(model, self._batches(name), self.splits[name].uids, on_share)
+
+    @cached_property
+    def _teacher_test(self) -> np.ndarray:
+        return np.empty(0) if isinstance(self.teacher, NoTeacher) else self._teacher_logits("test")
+
+    def _teacher_logits(self, name: str) -> np.ndarray:
+        return teacher_logits(self.teacher, self._batches(name), self.splits[name].uids, self.info.outputs)
+
+    def _batches(self, name: str) -> Iterator[Batch]:
+        return batches(self.splits[name], self.collate, TEXTS)
+
+
+@dataclass(eq=False)
+class LanguageEvaluator(Evaluator):
+    """The probability of every predicted token of a split.
+
+    `task.encode(text, model, Silent()).evaluator.test(network).scores["perplexity"]`
+    """
+
+    info: TaskInfo
+    processor: Any
+    splits: Mapping[str, Tokens]
+    examples: int = 0  # disagreements to keep
+    teacher: Teacher = field(default_factory=NoTeacher)
+
+    def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> LanguageEvaluator:
+        return replace(self, teacher=teacher)
+
+    def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
+        scores = self._scores(self._statistics(model, "dev", NoTeacher()))
+        return {"loss": scores["token_nll"], **scores}
+
+    def test(self, model: PreTrainedModel) -> Evaluation:
+        found = self._statistics(model, "test", self.teacher, self.examples)
+        apart = token_disagreements(found.examples, self.processor.decode)
+        return Evaluation(found.uids, found.sums, self._scores(found), fidelity=found.fidelity, disagreements=apart)
+
+    def of_teacher(self, network: PreTrainedModel) -> Evaluation:
+        """A teacher that remembers has the outputs, on the way, with which students are compared when it is gone."""
+        return replace(self.test(network), fidelity=None, disagreements=())
+
+    def _statistics(self, model: PreTrainedModel, split: str, teacher: Teacher, examples: int = 0) -> TokenStatistics:
+        rows = batches(self.splits[split], self.collate, BLOCKS)
+        return token_statistics(model, rows, self.info.vocab_size, teacher, examples=examples)
+
+    def _scores(self, found: TokenStatistics) -> dict[str, float]:
+        rows = np.ones(len(found.sums), dtype=bool)
+        return quality(self.info, found.sums, rows, rows)[0]
