@@ -190,7 +190,7 @@ def make_distiller(
     folder: Path,
 ) -> Distiller:
     """Limbeck's own loop, without measuring on dev and without checkpoints."""
-    from limbeck.data.padding import Collator
+    from limbeck.data.batches import Collator
     from limbeck.data.text.encode import encode
     from limbeck.tasks.text import TextEvaluator
     from limbeck.training.trainer import Distiller

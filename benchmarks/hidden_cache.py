@@ -34,8 +34,7 @@ from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.teacher import Teacher
 from limbeck.core.trace import Batch
 from limbeck.core.want import Request, Want
-from limbeck.data.batches import Buckets, to_batch
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Buckets, Collator, to_batch
 from limbeck.data.sources.demo import demo_model
 from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus

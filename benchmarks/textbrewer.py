@@ -37,8 +37,7 @@ from common import (
     watched,
 )
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
-from limbeck.data.batches import Buckets, batches
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Buckets, Collator, batches
 from limbeck.data.sources.demo import demo_model
 from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus

@@ -4,10 +4,8 @@ import pytest
 
 from limbeck.core.errors import DataError
 from limbeck.data.language.corpus import load_language
-from limbeck.data.language.settings import BlockSettings
 from limbeck.data.seq2seq.pairs import read_parallel
-from limbeck.data.seq2seq.settings import ParallelSettings
-from limbeck.data.settings import DataSettings, WindowSettings
+from limbeck.data.settings import BlockSettings, DataSettings, ParallelSettings, WindowSettings
 from limbeck.data.span.corpus import encode_questions, read_questions
 from limbeck.data.text.examples import read_texts
 from limbeck.data.token.corpus import encode_sentences, read_sentences

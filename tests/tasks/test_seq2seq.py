@@ -13,8 +13,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher
 from limbeck.core.trace import Projection, Trace
 from limbeck.core.want import Request, Want
-from limbeck.data.batches import batches, to_batch
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches, to_batch
 from limbeck.data.seq2seq.pairs import Parallel, source_uids
 from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.data.seq2seq.subwords import train_subwords

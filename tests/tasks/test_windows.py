@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from limbeck.core.forward import forward
-from limbeck.data.batches import to_batch
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, to_batch
 from limbeck.data.settings import DataSettings, WindowSettings
 from limbeck.data.span.corpus import encode_questions, read_questions
 from limbeck.data.token.corpus import encode_sentences, read_sentences

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from limbeck.core.errors import LimbeckError, MismatchError
-from limbeck.data.batches import batches
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches
 from limbeck.data.settings import DataSettings
 from limbeck.data.text.encode import encode
 from limbeck.data.text.examples import read_texts

@@ -10,8 +10,7 @@ from limbeck.core.errors import DataError
 from limbeck.core.progress import ProgressItem, Silent, Watcher
 from limbeck.core.record import Arm, DataCard, Record
 from limbeck.core.task import Kind, TaskInfo
-from limbeck.data.seq2seq.settings import ParallelSettings
-from limbeck.data.settings import WindowSettings
+from limbeck.data.settings import ParallelSettings, WindowSettings
 from limbeck.data.sources.parallel import timing_sources
 from limbeck.data.span.corpus import timing_questions
 from limbeck.data.text.examples import timing_texts

@@ -21,8 +21,7 @@ from limbeck.core.progress import Watcher
 from limbeck.core.tap import install
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import ATTENTION_PARTS, NOTHING, Request, Want
-from limbeck.data.batches import batches
-from limbeck.data.rows import Dataset
+from limbeck.data.batches import Dataset, batches
 from limbeck.jobs.plan import ArmPlan, Training
 from limbeck.jobs.settings import Run
 from limbeck.jobs.token_cache import TESTED, TOKENS, Collate, check_cache, fill_cache, manifest

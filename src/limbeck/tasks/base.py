@@ -21,7 +21,7 @@ from limbeck.core.record import ClassScore, DataCard, Disagreement, Fidelity, Re
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import Want
-from limbeck.data.rows import Dataset
+from limbeck.data.batches import Dataset
 from limbeck.objectives.labels import DEVLIN_2019
 from limbeck.objectives.supervised import supervised
 from limbeck.students.families import find_family

@@ -11,10 +11,10 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import CurvePoint, SeedResult
 from limbeck.core.want import Want
-from limbeck.data.seq2seq.direction_settings import DirectionSettings, tag_of, target_language
+from limbeck.data.seq2seq.direction_settings import tag_of, target_language
 from limbeck.data.seq2seq.directions import read_directions
 from limbeck.data.seq2seq.pairs import ParallelCorpus
-from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.settings import DirectionSettings, ParallelSettings
 from limbeck.objectives.truncated import Truncated
 from limbeck.students.languages import languages_said
 from limbeck.students.seq2seq import decoder_start

@@ -22,13 +22,11 @@ from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import PER_TEXT, Want
 from limbeck.data.augment import augment, unlabelled
-from limbeck.data.batches import batches
+from limbeck.data.batches import Collator, batches
 from limbeck.data.match import is_generic, permutation
-from limbeck.data.padding import Collator
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import AugmentSettings, DataSettings
 from limbeck.data.text.encode import Encoded, encode
 from limbeck.data.text.examples import Corpus, Examples, concatenate, read_texts, relabel
-from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.tinybert import MaskedWords, words_from
 from limbeck.measure.disagreements import text_disagreements
 from limbeck.measure.fidelity import fidelity

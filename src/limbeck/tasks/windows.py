@@ -23,8 +23,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.trace import Batch
 from limbeck.core.want import Want
-from limbeck.data.batches import batches
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches
 from limbeck.data.settings import WindowSettings
 from limbeck.data.windows import Window, WindowCorpus, WindowRows, Windows
 from limbeck.measure.fidelity import FidelityMeter

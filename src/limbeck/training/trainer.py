@@ -35,8 +35,7 @@ from limbeck.core.record import CurvePoint
 from limbeck.core.task import TaskInfo
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import ONLY_LOGITS, Request
-from limbeck.data.batches import Buckets
-from limbeck.data.rows import Dataset
+from limbeck.data.batches import Buckets, Dataset
 from limbeck.students.reading import quiet
 from limbeck.students.sizes import shape_of
 from limbeck.training.focus import freeze_above, slow_below

@@ -16,7 +16,7 @@ from tokenizers import processors
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.data.language.blocks import Blocks
 from limbeck.data.language.masking import GROUP, Masker, count_tokens, predictions
-from limbeck.data.language.settings import MaskSettings
+from limbeck.data.settings import MaskSettings
 from tiny import make_tokenizer
 from tiny_language import make_words
 

@@ -15,8 +15,7 @@ from limbeck.data.language.blocks import Blocks
 from limbeck.data.language.chat_tokens import pack_chats, tokenise_chats
 from limbeck.data.language.corpus import load_language
 from limbeck.data.language.documents import Documents, read_documents
-from limbeck.data.language.settings import BlockSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import BlockSettings, DataSettings
 from limbeck.data.sources.chats import Chat
 from tiny_language import CHATML, byte_level, wordpiece
 

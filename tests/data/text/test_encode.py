@@ -14,8 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from limbeck.core.errors import ModelError
 from limbeck.core.task import TaskInfo
-from limbeck.data.batches import batches, to_batch
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches, to_batch
 from limbeck.data.text.encode import encode
 from limbeck.data.text.examples import Examples
 

@@ -8,8 +8,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Value
 from transformers import CanineTokenizer
 
 from limbeck.core.errors import DataError, KnobError, MismatchError, ModelError
-from limbeck.data.batches import batches, to_batch
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches, to_batch
 from limbeck.data.settings import DataSettings, WindowSettings
 from limbeck.data.token.corpus import encode_sentences, read_sentences
 from limbeck.data.token.sentences import is_plain, scheme

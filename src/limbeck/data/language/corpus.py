@@ -17,8 +17,7 @@ from limbeck.data.language.chat_tokens import pack_chats, tokenise_chats
 from limbeck.data.language.documents import Documents, read_documents
 from limbeck.data.language.next_sentence import pairs, tokens_cut
 from limbeck.data.language.pack import FEWEST, Packed, frame_of, pack, sentences, tokenise
-from limbeck.data.language.settings import BlockSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import BlockSettings, DataSettings
 from limbeck.data.splits import SPLITS, Splits, limited, log_card
 from limbeck.data.uids import hash64
 

@@ -12,8 +12,7 @@ from limbeck.core.errors import DataError
 from limbeck.core.record import DataCard, SplitCard
 from limbeck.data.columns import NO_LABELS, Roles, choose
 from limbeck.data.language.cut import cut_documents, document_text
-from limbeck.data.language.settings import BlockSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import BlockSettings, DataSettings
 from limbeck.data.sources.chats import Chat, chat_column, select_chats
 from limbeck.data.sources.files import read_file
 from limbeck.data.sources.gather import NAMES, gather

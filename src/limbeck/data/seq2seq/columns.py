@@ -10,8 +10,7 @@ from typing import Any
 
 from limbeck.core.errors import DataError
 from limbeck.data.columns import is_known, plain
-from limbeck.data.seq2seq.settings import ParallelSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import DataSettings, ParallelSettings
 from limbeck.data.sources.files import suffix_of
 from limbeck.data.sources.tables import Table, is_missing, texts_of
 

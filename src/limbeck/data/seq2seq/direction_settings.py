@@ -6,26 +6,9 @@ import re
 from collections.abc import Mapping
 
 from limbeck.core.errors import KnobError
-from limbeck.core.knob import Settings, knob, table
-from limbeck.core.task import SEQ2SEQ_KINDS
+from limbeck.data.settings import DirectionSettings
 
 _LANGUAGE = r"[A-Za-z0-9_]+"
-
-
-@table("directions", "several teachers of one student, by direction", SEQ2SEQ_KINDS, by_name=True)
-class DirectionSettings(Settings):
-    """One direction of several; in run files [directions.en-de]."""
-
-    teacher: str = knob("", "the model that teaches this direction: a folder or a hub id")
-    train: str = knob("", "its texts, as --data")
-    target: str = knob("", "a file with the target of each line of them, as --target")
-    dev: str = knob("", "as --data.dev")
-    dev_target: str = knob("", "as --parallel.dev-target")
-    test: str = knob("", "as --data.test")
-    test_target: str = knob("", "as --parallel.test-target")
-    repeat: int = knob(
-        1, "how often its training rows are seen in an epoch: more than once for a small one", at_least=1
-    )
 
 
 def tag_of(language: str) -> str:

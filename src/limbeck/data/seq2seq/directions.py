@@ -11,10 +11,9 @@ import numpy as np
 from limbeck.core.errors import DataError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, SplitCard
-from limbeck.data.seq2seq.direction_settings import DirectionSettings, prefix_of, target_language
+from limbeck.data.seq2seq.direction_settings import prefix_of, target_language
 from limbeck.data.seq2seq.pairs import Parallel, ParallelCorpus, read_parallel
-from limbeck.data.seq2seq.settings import ParallelSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import DataSettings, DirectionSettings, ParallelSettings
 
 REVERSED = "reversed in dev or test of another direction"
 

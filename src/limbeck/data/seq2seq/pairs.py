@@ -12,8 +12,7 @@ from limbeck.core.errors import DataError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import SplitCard
 from limbeck.data.seq2seq.columns import ParallelTable
-from limbeck.data.seq2seq.settings import ParallelSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import DataSettings, ParallelSettings
 from limbeck.data.sources.parallel import gather_pairs
 from limbeck.data.splits import (
     Division,

@@ -9,8 +9,7 @@ from typing import Any
 
 from limbeck.core.errors import DataError
 from limbeck.data.columns import plain
-from limbeck.data.language.settings import BlockSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import BlockSettings, DataSettings
 from limbeck.data.sources.tables import Table, is_missing, unboxed
 from limbeck.data.splits import RowSelection
 from limbeck.data.text.rows import TextRow

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from limbeck.core.errors import DataError, KnobError
 from limbeck.data.seq2seq.columns import ParallelTable, find_pair_columns
-from limbeck.data.seq2seq.settings import ParallelSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import DataSettings, ParallelSettings
 from limbeck.data.sources.files import SUFFIXES, read_file, suffix_of
 from limbeck.data.sources.gather import gather
 from limbeck.data.sources.tables import Table
