@@ -40,8 +40,7 @@ from limbeck.core.objective import Objective
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.data.batches import Collator, batches
 from limbeck.data.sources.demo import demo_model
-from limbeck.data.text.encode import Encoded, encode
-from limbeck.data.text.examples import Corpus
+from limbeck.data.text.examples import Corpus, Encoded, encode
 from limbeck.measure.memory import peak_of
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.students.load import load

@@ -36,8 +36,7 @@ from limbeck.core.trace import Batch
 from limbeck.core.want import Request, Want
 from limbeck.data.batches import Buckets, Collator, to_batch
 from limbeck.data.sources.demo import demo_model
-from limbeck.data.text.encode import Encoded, encode
-from limbeck.data.text.examples import Corpus
+from limbeck.data.text.examples import Corpus, Encoded, encode
 from limbeck.students.load import load
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.text import data_fingerprint

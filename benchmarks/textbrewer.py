@@ -39,8 +39,7 @@ from common import (
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.data.batches import Buckets, Collator, batches
 from limbeck.data.sources.demo import demo_model
-from limbeck.data.text.encode import Encoded, encode
-from limbeck.data.text.examples import Corpus
+from limbeck.data.text.examples import Corpus, Encoded, encode
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.students.load import load
 from limbeck.tasks.text import data_fingerprint

@@ -10,8 +10,7 @@ from limbeck.core.tap import install
 from limbeck.core.teacher import NoTeacher
 from limbeck.data.batches import Collator, batches
 from limbeck.data.settings import DataSettings
-from limbeck.data.text.encode import encode
-from limbeck.data.text.examples import read_texts
+from limbeck.data.text.examples import encode, read_texts
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.tinybert import TinyBERT
 from limbeck.students.sizes import shape_of

@@ -11,8 +11,7 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import CurvePoint, SeedResult
 from limbeck.core.want import Want
-from limbeck.data.seq2seq.direction_settings import tag_of, target_language
-from limbeck.data.seq2seq.directions import read_directions
+from limbeck.data.seq2seq.directions import read_directions, tag_of, target_language
 from limbeck.data.seq2seq.pairs import ParallelCorpus
 from limbeck.data.settings import DirectionSettings, ParallelSettings
 from limbeck.objectives.truncated import Truncated

@@ -22,10 +22,10 @@ from limbeck.core.task import LANGUAGE_KINDS, Kind, TaskInfo
 from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import Want
 from limbeck.data.batches import Collator, batches
-from limbeck.data.language.blocks import Blocks
 from limbeck.data.language.corpus import LanguageCorpus, load_language
 from limbeck.data.language.examples import MaskedTokens, NextTokens, Tokens
 from limbeck.data.language.masking import Masker, count_tokens
+from limbeck.data.language.pack import Blocks
 from limbeck.data.settings import BlockSettings, MaskSettings
 from limbeck.measure.disagreements import token_disagreements
 from limbeck.measure.quality import quality

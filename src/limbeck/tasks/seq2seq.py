@@ -24,8 +24,7 @@ from limbeck.core.task import SEQ2SEQ_KINDS, Kind
 from limbeck.core.teacher import Teacher
 from limbeck.core.want import Want
 from limbeck.data.batches import Dataset
-from limbeck.data.seq2seq.direction_settings import check_directions, prefix_of, tag_of
-from limbeck.data.seq2seq.directions import concatenate
+from limbeck.data.seq2seq.directions import check_directions, concatenate, prefix_of, tag_of
 from limbeck.data.seq2seq.pairs import Parallel, ParallelCorpus, read_parallel
 from limbeck.data.seq2seq.sequences import Sequences
 from limbeck.data.seq2seq.subwords import train_subwords

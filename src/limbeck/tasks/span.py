@@ -12,8 +12,8 @@ from limbeck.core.progress import Watcher
 from limbeck.core.record import Disagreement
 from limbeck.core.task import Kind
 from limbeck.data.settings import WindowSettings
-from limbeck.data.span.corpus import encode_questions, read_questions
-from limbeck.data.span.questions import Question
+from limbeck.data.span.questions import Question, read_questions
+from limbeck.data.span.windows import encode_questions
 from limbeck.data.windows import Window, WindowCorpus, WindowRows
 from limbeck.measure.disagreements import span_disagreements
 from limbeck.measure.spans import Span, answer_quality, best_spans, chosen, confidence, each_answer

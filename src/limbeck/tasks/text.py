@@ -23,10 +23,9 @@ from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import PER_TEXT, Want
 from limbeck.data.augment import augment, unlabelled
 from limbeck.data.batches import Collator, batches
-from limbeck.data.match import is_generic, permutation
 from limbeck.data.settings import AugmentSettings, DataSettings
-from limbeck.data.text.encode import Encoded, encode
-from limbeck.data.text.examples import Corpus, Examples, concatenate, read_texts, relabel
+from limbeck.data.text.examples import Corpus, Encoded, Examples, concatenate, encode, read_texts, relabel
+from limbeck.data.text.labels import is_generic, permutation
 from limbeck.data.tinybert import MaskedWords, words_from
 from limbeck.measure.disagreements import text_disagreements
 from limbeck.measure.fidelity import fidelity

@@ -13,8 +13,8 @@ from limbeck.core.progress import Watcher
 from limbeck.core.record import Disagreement
 from limbeck.core.task import Kind
 from limbeck.data.settings import WindowSettings
-from limbeck.data.token.corpus import encode_sentences, read_sentences
-from limbeck.data.token.sentences import OUTSIDE, Sentence
+from limbeck.data.token.sentences import OUTSIDE, Sentence, read_sentences
+from limbeck.data.token.windows import encode_sentences
 from limbeck.data.windows import WindowCorpus, WindowRows
 from limbeck.measure.disagreements import tag_disagreements
 from limbeck.measure.tags import each_sentence, per_type, tag_quality
