@@ -1,4 +1,4 @@
-"""Rows of different length: kept flat in arrays, padded into batches, and in which order they come."""
+"""Rows become batches: what a dataset and a collator are, how rows are padded, and in which order they come."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from limbeck.core.errors import ModelError
 from limbeck.core.task import TaskInfo
@@ -35,20 +34,6 @@ class Collate(Protocol):
     task: TaskInfo
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]: ...
-
-
-def flatten(
-    rows: Sequence[Sequence[int]] | Sequence[np.ndarray], dtype: DTypeLike = np.int32
-) -> tuple[np.ndarray, np.ndarray]:
-    """[values], and [rows + 1] offsets: row i holds the values from offsets[i] to offsets[i + 1]."""
-    parts = (np.asarray(row, dtype) for row in rows)
-    return np.concatenate([np.empty(0, dtype), *parts]), np.cumsum([0, *map(len, rows)])
-
-
-def spans(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The indices of all values of these spans, and the offsets that the spans have among them."""
-    offsets = np.append(0, np.cumsum(lengths))
-    return np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1]), offsets
 
 
 class Collator:

@@ -156,7 +156,8 @@ class MaskSettings(Settings):
 
     def settled(self, kind: str = "token", ask: str = "masked") -> Self:
         """With `auto` decided."""
-        return self.but(kind=kind if self.kind == "auto" else self.kind, ask=ask if self.ask == "auto" else self.ask)
+        chosen = {"kind": kind if self.kind == "auto" else self.kind, "ask": ask if self.ask == "auto" else self.ask}
+        return self.model_copy(update=chosen)
 
 
 @table("directions", "several teachers of one student, by direction", SEQ2SEQ_KINDS, by_name=True)
@@ -233,4 +234,4 @@ class AugmentSettings(Settings):
 
     def settled(self, kind: str = "none") -> Self:
         """With `auto` decided."""
-        return self.but(kind=kind) if self.kind == "auto" else self
+        return self.model_copy(update={"kind": kind}) if self.kind == "auto" else self

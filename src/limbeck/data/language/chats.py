@@ -15,13 +15,12 @@ from typing import Any, Literal
 import numpy as np
 
 from limbeck.core.errors import DataError, ModelError
-from limbeck.data.batches import spans
 from limbeck.data.columns import plain
 from limbeck.data.language.pack import Blocks, Packed, encoded, tokenise
 from limbeck.data.settings import BlockSettings, DataSettings
 from limbeck.data.sources.tables import Table, is_missing, unboxed
 from limbeck.data.splits import RowSelection
-from limbeck.data.text.examples import TextRow
+from limbeck.data.text.examples import TextRow, spans
 
 Message = dict[str, Any]  # role and content, and what else the template reads, such as tool_calls
 Chat = list[Message]

@@ -11,7 +11,7 @@ import numpy as np
 
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.task import LanguageKind
-from limbeck.data.batches import spans
+from limbeck.data.text.examples import spans
 
 FEWEST = 8  # tokens a short piece must have to be worth a block
 _TEXTS = 1000  # texts handed to the tokenizer at once: bounds the memory its Python lists take

@@ -5,14 +5,13 @@ A uid is of source and target: another target is another example, so an output c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from limbeck.core.task import Kind
-from limbeck.data.batches import flatten
-from limbeck.data.text.examples import tokenise
+from limbeck.data.text.examples import flatten, tokenise
 from limbeck.data.uids import pair_uid
 
 Tokens = Sequence[Sequence[int]] | Sequence[np.ndarray]  # of each row
@@ -68,13 +67,6 @@ def encode_sequences(
 ) -> Sequences:
     """Tokens of every text, at most max_length of each side, or model_max_length if that is less."""
     longest = min(max_length, tokenizer.model_max_length)
-
-    def source(rows: Sequence[int], **how: Any) -> Mapping[str, Any]:
-        return tokenizer([sources[row] for row in rows], **how)
-
-    def target(rows: Sequence[int], **how: Any) -> Mapping[str, Any]:
-        return tokenizer(text_target=[targets[row] for row in rows], **how)
-
-    read, cut = tokenise(source, len(sources), longest)
-    labels, also_cut = tokenise(target, len(targets), longest)
-    return Sequences(read.get("input_ids", []), labels.get("input_ids", []), start, truncated=len(cut | also_cut))
+    read, cut = tokenise(tokenizer, longest, sources)
+    labels, also_cut = tokenise(tokenizer, longest, targets, target=True)
+    return Sequences(read["input_ids"], labels["input_ids"], start, truncated=len(cut | also_cut))

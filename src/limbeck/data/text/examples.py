@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from limbeck.core.errors import DataError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import SplitCard
 from limbeck.core.task import TaskInfo
-from limbeck.data.batches import flatten, spans
 from limbeck.data.columns import Roles, choose
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.gather import gather
@@ -73,7 +73,7 @@ def select_texts(table: Table, roles: Roles) -> RowSelection[TextRow]:
         raise DataError(
             f"{table.source}: every row has an empty text in column '{roles.text}'", "choose another with --text-column"
         )
-    labels = label_cells(table, roles, full)
+    labels = label_cells(table, roles, full) if roles.labels else [None] * len(full)
     rows = [TextRow.of(table, row, texts[row], pairs[row], label) for row, label in zip(full, labels, strict=True)]
     return RowSelection.of(table, rows, {"empty text": len(table) - len(rows)})
 
@@ -259,36 +259,51 @@ class Encoded:
 
 def encode(examples: Examples, tokenizer: Any, max_length: int) -> Encoded:
     """Tokens of every text, at most max_length of them, or model_max_length if that is less."""
-
-    def tokenize(rows: Sequence[int], **how: Any) -> Mapping[str, Any]:
-        pairs = [examples.pairs[row] for row in rows] if examples.pairs else None
-        return tokenizer([examples.texts[row] for row in rows], pairs, **how)
-
-    found, truncated = tokenise(tokenize, len(examples), min(max_length, tokenizer.model_max_length))
+    longest = min(max_length, tokenizer.model_max_length)
+    found, truncated = tokenise(tokenizer, longest, examples.texts, examples.pairs)
     columns = {name: flatten(rows, np.int32 if name == "input_ids" else np.int8)[0] for name, rows in found.items()}
-    offsets = np.cumsum([0, *map(len, found.get("input_ids", ()))])
-    return Encoded(examples, columns, offsets, len(truncated))
+    return Encoded(examples, columns, np.cumsum([0, *map(len, found["input_ids"])]), len(truncated))
 
 
 def tokenise(
-    tokenize: Callable[..., Mapping[str, Any]], count: int, longest: int
+    tokenizer: Any, longest: int, texts: Sequence[str], pairs: Sequence[str] = (), *, target: bool = False
 ) -> tuple[dict[str, list[np.ndarray]], set[int]]:
-    """Column → the tokens of each of `count` rows, and which rows are truncated; `tokenize` takes numbers of rows.
+    """Column → the tokens of each row, and which rows are truncated. `target`: as what a seq2seq model writes.
 
     Only these are tokenised twice: the tokenizer knows what must end them."""
-    # not padded, whatever the tokenizer's own file says; the mask of unpadded rows is all ones
-    how = {"padding": False, "return_attention_mask": False, "verbose": False}
-    columns: dict[str, list[np.ndarray]] = {}
-    cut: set[int] = set()
-    for start in range(0, count, CHUNK):
-        rows = range(start, min(start + CHUNK, count))
-        found = tokenize(rows, truncation=False, **how)
-        long = [row for row in rows if len(found["input_ids"][row - start]) > longest]
-        short = tokenize(long, truncation=True, max_length=longest, **how) if long else {}
-        for name in [name for name in ("input_ids", "token_type_ids") if name in found]:
-            tokens = list(found[name])
-            for row, replaced in zip(long, short.get(name, ()), strict=True):
-                tokens[row - start] = replaced
-            columns.setdefault(name, []).extend(np.array(row, dtype=np.int32) for row in tokens)
-        cut.update(long)
-    return columns, cut
+
+    def tokens(rows: Sequence[int], **how: Any) -> dict[str, list[np.ndarray]]:
+        some = [texts[row] for row in rows]
+        inputs = {"text_target": some} if target else {"text": some}
+        if pairs:
+            inputs["text_pair"] = [pairs[row] for row in rows]
+        # not padded, whatever the tokenizer's own file says; the mask of unpadded rows is all ones
+        found = tokenizer(**inputs, padding=False, return_attention_mask=False, verbose=False, **how)
+        names = [name for name in ("input_ids", "token_type_ids") if name in found]
+        return {name: [np.array(row, dtype=np.int32) for row in found[name]] for name in names}
+
+    columns: dict[str, list[np.ndarray]] = {"input_ids": []}
+    for start in range(0, len(texts), CHUNK):
+        for name, rows in tokens(range(start, min(start + CHUNK, len(texts))), truncation=False).items():
+            columns.setdefault(name, []).extend(rows)
+    cut = [row for row, ids in enumerate(columns["input_ids"]) if len(ids) > longest]
+    for start in range(0, len(cut), CHUNK):
+        some = cut[start : start + CHUNK]
+        for name, rows in tokens(some, truncation=True, max_length=longest).items():
+            for row, ids in zip(some, rows, strict=True):
+                columns[name][row] = ids
+    return columns, set(cut)
+
+
+def flatten(
+    rows: Sequence[Sequence[int]] | Sequence[np.ndarray], dtype: DTypeLike = np.int32
+) -> tuple[np.ndarray, np.ndarray]:
+    """[values], and [rows + 1] offsets: row i holds the values from offsets[i] to offsets[i + 1]."""
+    parts = (np.asarray(row, dtype) for row in rows)
+    return np.concatenate([np.empty(0, dtype), *parts]), np.cumsum([0, *map(len, rows)])
+
+
+def spans(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The indices of all values of these spans, and the offsets that the spans have among them."""
+    offsets = np.append(0, np.cumsum(lengths))
+    return np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1]), offsets

@@ -82,8 +82,6 @@ def label_cells(table: Table, roles: Roles, rows: Sequence[int]) -> list[Cell]:
     """The label cells of these rows, stripped, with empty ones None; NaN is refused."""
     if len(roles.labels) > 1:
         return _flags(table, roles.labels, rows)
-    if not roles.labels:
-        return [None] * len(rows)
     name = roles.labels[0]
     values, names = table.columns[name], table.names.get(name, ())
     cells = [_clean(values[row], names) for row in rows]
