@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
@@ -108,22 +109,20 @@ def batches(
         yield to_batch(collate([dataset[index] for index in order[start : start + size]]), collate.task)
 
 
+@dataclass(eq=False)
 class Buckets:
     """A sampler whose order depends on seed and epoch alone, so that a resumed epoch is the same epoch.
 
     Row i may have `rounds` versions, used by turns, one each epoch (0: a new one every epoch); that of round r has the
     index r · len + i."""
 
-    def __init__(
-        self, lengths: Sequence[int], batch: int, seed: int, span: int = 50, bucket: bool = True, rounds: int = 1
-    ) -> None:
-        self.lengths = np.asarray(lengths)
-        self.batch = batch
-        self.seed = seed
-        self.span = span
-        self.bucket = bucket
-        self.rounds = rounds
-        self.epoch = 0
+    lengths: Sequence[int]
+    batch: int
+    seed: int
+    span: int = 50
+    bucket: bool = True
+    rounds: int = 1
+    epoch: int = 0
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
@@ -146,6 +145,7 @@ class Buckets:
         body, rest = order[:whole], order[whole:]
         width = self.span * self.batch
         spans = [body[start : start + width] for start in range(0, whole, width)]
-        spans = [span[np.argsort(self.lengths[span], kind="stable")] for span in spans]
+        lengths = np.asarray(self.lengths)
+        spans = [span[np.argsort(lengths[span], kind="stable")] for span in spans]
         batches = np.concatenate(spans).reshape(-1, self.batch) if spans else body.reshape(0, self.batch)
         return np.concatenate([draw.permutation(batches).reshape(-1), rest])

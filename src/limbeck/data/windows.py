@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, SplitCard
 from limbeck.core.task import TaskInfo
 from limbeck.data.splits import Division, RowSelection, Splits, count_repeats, draw, log_card, overlaps
-from limbeck.data.uids import parts_split_hash, parts_uid, repeats
+from limbeck.data.uids import parts_uid, repeats
 
 CHUNK = 500  # texts handed to the tokenizer at once: bounds the memory its Python lists take
 
@@ -34,19 +34,6 @@ class WindowRow:
     where: str
     group: tuple[str, ...]  # what is never cut apart
     split_hash: float
-
-    @classmethod
-    def of(
-        cls,
-        key: tuple[str, ...],
-        texts: tuple[str, str],
-        gold: tuple[str, ...],
-        has_label: bool,
-        where: str,
-        group: tuple[str, ...],
-        **more: Any,
-    ) -> Self:
-        return cls(key, texts, gold, has_label, where, group, parts_split_hash(group, where), **more)
 
 
 R = TypeVar("R", bound=WindowRow)

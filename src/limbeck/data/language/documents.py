@@ -122,7 +122,8 @@ def _rule(text: BlockSettings, texts: Sequence[str]) -> Rule:
     """Train decides for all splits."""
     if text.documents != "auto":
         return text.documents
-    return "blank-line" if text.pairs else _likely_rule(texts)
+    blank = text.pairs or any(_BLANK_LINE.search(one.strip()) for one in texts)
+    return "blank-line" if blank else "line"
 
 
 def _as_rows(data: object) -> object:
@@ -193,10 +194,6 @@ def _unused(files: dict[str, list[Path]]) -> list[str]:
     folder = used[0].parent
     left = sorted(path.name for path in folder.iterdir() if suffix_of(path) in PLAIN and path not in used)
     return [f"{folder}: not used: {', '.join(left)}"] if left else []
-
-
-def _likely_rule(texts: Sequence[str]) -> Rule:
-    return "blank-line" if any(_BLANK_LINE.search(text.strip()) for text in texts) else "line"
 
 
 def _text_table(texts: Sequence[str], rule: Rule, source: str) -> Table:

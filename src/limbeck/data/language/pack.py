@@ -106,7 +106,7 @@ def tokenise(texts: Sequence[str], tokenizer: Any, kind: LanguageKind) -> Blocks
             inside.append(_inside([encoding.word_ids for encoding in found.encodings]))
     flat = np.concatenate([np.empty(0, dtype=np.int32), *ids])
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
-    return Blocks(flat, offsets, _special(flat, tokenizer, kind), np.concatenate(inside) if inside else _no_marks())
+    return Blocks(flat, offsets, _special(flat, tokenizer, kind), np.concatenate([np.empty(0, dtype=bool), *inside]))
 
 
 def encoded(texts: Sequence[str], tokenizer: Any) -> Iterator[Any]:
@@ -147,7 +147,8 @@ def _inside(words: Sequence[Sequence[int | None]]) -> np.ndarray:
 
 
 def _special(ids: np.ndarray, tokenizer: Any, kind: LanguageKind) -> np.ndarray:
-    """A "[SEP]" that a text spells out is the special token. A word that the vocabulary lacks is a word all the same.
+    """A "[SEP]" that a text spells out is the special token. [UNK] is not marked here, but it is never masked either:
+    a `Masker` leaves out all special ids of the tokenizer.
 
     Causal models predict their special tokens: the end of the text is how they learn to stop."""
     if kind == "generate":
@@ -226,7 +227,3 @@ def sentences(texts: Sequence[str], tokenizer: Any) -> tuple[list[list[list[int]
         return [[next(rows) for _ in document] for document in lines]
 
     return nested(flat.ids), nested(flat.inside) if len(flat.inside) else []
-
-
-def _no_marks() -> np.ndarray:
-    return np.empty(0, dtype=bool)

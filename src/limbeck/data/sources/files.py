@@ -44,10 +44,15 @@ def read_file(path: Path | str, settings: DataSettings) -> Table:
 
 def read_text(path: Path, settings: DataSettings) -> str:
     """A file whose lines end in line feeds. In a file that has them, a lone carriage return is a space."""
+    text = file_text(path, settings).replace("\r\n", "\n")
+    return text.replace("\r", " " if "\n" in text else "\n")
+
+
+def file_text(path: Path, settings: DataSettings) -> str:
+    """All of a file as it stands there, unzipped and decoded."""
     if not path.exists():
         raise missing(path)
-    text = decode(unzipped(path), str(path), settings.encoding).replace("\r\n", "\n")
-    return text.replace("\r", " " if "\n" in text else "\n")
+    return decode(unzipped(path), str(path), settings.encoding)
 
 
 def suffix_of(path: Path) -> str:

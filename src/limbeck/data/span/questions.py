@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from limbeck.data.sources.gather import Tables, gather
 from limbeck.data.sources.squad import read_squad
 from limbeck.data.sources.tables import NUMBER, Table, is_missing, unboxed
 from limbeck.data.splits import RowSelection, divide, in_order, measured_split
+from limbeck.data.uids import parts_split_hash
 from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_train
 
 _ROLES = {
@@ -134,21 +136,26 @@ def _text(value: Any, column: str, where: str) -> str:
 def _question(
     question: str, context: str, cells: Mapping[str, Any], roles: Mapping[str, str], where: str, remarks: Counter[str]
 ) -> Question:
-    answered, given = _given(cells["answer"], cells["start"], roles["start"], where)
-    texts = question, context
-    if _flag(cells["impossible"], roles["impossible"], where):
-        return Question.of(texts, texts, (), True, where, (context,))
-    written = [(text, start) for text, start in given if text.strip()]
-    if given and not written:
+    has_label, given = _answers(cells["answer"], cells["start"], roles["start"], where)
+    impossible = _flag(cells["impossible"], roles["impossible"], where)
+    answers = [] if impossible else [(text, start) for text, start in given if text.strip()]
+    if given and not answers and not impossible:
         remarks[EMPTY] += 1
-        answered = False
-    found = [_span(text, start, context, remarks) for text, start in written]
-    spans = tuple(dict.fromkeys(span for span in found if span))
-    answers = tuple(dict.fromkeys(text for text, _ in written))
-    return Question.of(texts, texts, answers, answered, where, (context,), spans=spans)
+        has_label = False
+    spans = [_span(text, start, context, remarks) for text, start in answers]
+    return Question(
+        key=(question, context),
+        texts=(question, context),
+        gold=tuple(dict.fromkeys(text for text, _ in answers)),
+        has_label=has_label or impossible,
+        where=where,
+        group=(context,),
+        split_hash=parts_split_hash((context,), where),
+        spans=tuple(dict.fromkeys(span for span in spans if span)),
+    )
 
 
-def _given(cell: Any, start: Any, column: str, where: str) -> tuple[bool, list[tuple[str, int | None]]]:
+def _answers(cell: Any, start: Any, column: str, where: str) -> tuple[bool, list[tuple[str, int | None]]]:
     """Whether there is a label; and the answers, each with its answer_start."""
     cell = unboxed(cell)
     if is_missing(cell):
@@ -214,7 +221,7 @@ def _span(text: str, start: int | None, context: str, remarks: Counter[str]) -> 
         start += len(text) - len(text.lstrip())
         if context.startswith(core, start):
             return start, start + len(core)
-    places = _occurrences(core, context)
+    places = [match.start() for match in re.finditer(f"(?={re.escape(core)})", context)]  # overlapping ones too
     if not places:
         return None
     if start is None or start < 0:
@@ -223,12 +230,3 @@ def _span(text: str, start: int | None, context: str, remarks: Counter[str]) -> 
     remarks[MOVED] += 1
     near = min(places, key=lambda place: abs(place - start))
     return near, near + len(core)
-
-
-def _occurrences(text: str, context: str) -> list[int]:
-    places = []
-    place = context.find(text)
-    while place >= 0:
-        places.append(place)
-        place = context.find(text, place + 1)
-    return places

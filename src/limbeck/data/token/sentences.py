@@ -20,6 +20,7 @@ from limbeck.data.sources.squad import read_squad
 from limbeck.data.sources.tables import Table, is_missing, unboxed
 from limbeck.data.splits import RowSelection, divide, in_order, measured_split
 from limbeck.data.text.labels import match
+from limbeck.data.uids import parts_split_hash
 from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_train
 
 OUTSIDE = "O"
@@ -108,7 +109,8 @@ def _select_table(
             )
         spelt = tuple(_tag(tag, names, f"{where}, word {n}") for n, tag in enumerate(tagged, 1))
         gold = spelt or ("",) * len(found)
-        sentences.append(Sentence.of(found, (" ".join(found), ""), gold, any(gold), where, found))
+        text = " ".join(found)
+        sentences.append(Sentence(found, (text, ""), gold, any(gold), where, found, parts_split_hash(found, where)))
     columns = {"words": words, **({"tags": tags} if tags else {})}
     return RowSelection.of(table, sentences, {"empty sentence": len(table) - len(sentences)}), columns
 
