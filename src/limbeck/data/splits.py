@@ -38,6 +38,7 @@ class Row(Protocol):
 
 R = TypeVar("R", bound=Row)
 S = TypeVar("S")
+Keys = Mapping[str, Sequence[Hashable]]  # split → what tells its rows apart
 
 
 @dataclass(frozen=True)
@@ -89,16 +90,44 @@ class Division(Generic[R]):
     left_out: Counter[str] = field(default_factory=Counter)  # reason → rows, besides those the files themselves drop
     notes: list[str] = field(default_factory=list)
 
-    def card(self, columns: dict[str, str], splits: Mapping[str, SplitCard], **more: Any) -> DataCard:
+    def card(
+        self,
+        columns: dict[str, str],
+        splits: Mapping[str, SplitCard],
+        group: str,
+        keys: Keys,
+        *,
+        labels: Mapping[str, Sequence[Any]] | None = None,
+        groups: Keys | None = None,
+        notes: Sequence[str] = (),
+    ) -> DataCard:
+        """Rows of one of the `keys` are repeated; `labels` has None for a row without. A note counts the `groups` (by
+        default the keys), each called a `group`, that dev or test share with train."""
         files = list(self.given.values())
         return DataCard(
             source=files[0].source,
             columns=columns,
             read=sum(part.read for part in files),
             dropped=dict(sum((part.dropped for part in files), Counter[str]()) + self.left_out),
+            duplicates=sum(len(some) - len(set(some)) for some in keys.values()),
+            conflicts=sum(_conflicts(keys[split], some) for split, some in (labels or {}).items()),
             splits=splits if "train" in self.given else {"test": splits["test"]},
-            **more,
+            notes=[*notes, *_overlaps(groups or keys, group)],
         )
+
+
+def _conflicts(keys: Sequence[Hashable], labels: Sequence[Any]) -> int:
+    """Rows with another label than the first row of their key."""
+    first: dict[Hashable, Any] = {}
+    pairs = zip(keys, labels, strict=True)
+    return sum(label is not None and first.setdefault(key, label) != label for key, label in pairs)
+
+
+def _overlaps(keys: Keys, group: str) -> list[str]:
+    """Notes on rows of dev and test that train holds as well."""
+    seen = set(keys["train"])
+    counts = {split: sum(key in seen for key in keys[split]) for split in ("dev", "test")}
+    return [f"{count:,} of {split}: the {group} also occurs in train" for split, count in counts.items() if count]
 
 
 def divide(
@@ -197,28 +226,6 @@ def draw(
     notes.append(what.format(f"{limit:,}", f"{len(hashes):,}"))
     order = np.argsort(np.asarray(hashes, dtype=np.uint64), kind="stable")
     return np.sort(order[:limit]).tolist()
-
-
-def count_repeats(
-    keys: Mapping[str, Sequence[Hashable]], labels: Mapping[str, Sequence[Any]] | None = None
-) -> dict[str, int]:
-    """Rows whose key came before in their split, and how many of them have another label than the first.
-
-    A row without a label has None."""
-    duplicates = sum(len(some) - len(set(some)) for some in keys.values())
-    conflicts = 0
-    for split, golds in (labels or {}).items():
-        first: dict[Hashable, Any] = {}
-        for key, label in zip(keys[split], golds, strict=True):
-            conflicts += label is not None and first.setdefault(key, label) != label
-    return {"duplicates": duplicates, "conflicts": conflicts}
-
-
-def overlaps(keys: Mapping[str, Collection[Hashable]], group: str) -> list[str]:
-    """Notes on rows of dev and test that train holds as well."""
-    seen = set(keys["train"])
-    counts = {split: sum(key in seen for key in keys[split]) for split in ("dev", "test")}
-    return [f"{count:,} of {split}: the {group} also occurs in train" for split, count in counts.items() if count]
 
 
 def card_columns(columns: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from limbeck.core.errors import ModelError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, SplitCard
 from limbeck.core.task import TaskInfo
-from limbeck.data.splits import Division, RowSelection, Splits, count_repeats, draw, log_card, overlaps
+from limbeck.data.splits import Division, RowSelection, Splits, draw, log_card
 from limbeck.data.uids import parts_uid, repeats
 
 CHUNK = 500  # texts handed to the tokenizer at once: bounds the memory its Python lists take
@@ -150,12 +150,16 @@ def build_rows(
             labelled=sum(row.has_label for row in part.rows),
             per_class={label: counts[label] for label in labels},
         )
-    repeated = count_repeats(
+    card = division.card(
+        columns,
+        splits,
+        group,
         {split: [row.key for row in some] for split, some in rows.items()},
-        {split: [row.gold if row.has_label else None for row in some] for split, some in rows.items()},
+        labels={split: [row.gold if row.has_label else None for row in some] for split, some in rows.items()},
+        groups={split: [row.group for row in some] for split, some in rows.items()},
+        notes=notes,
     )
-    both = overlaps({split: [row.group for row in some] for split, some in rows.items()}, group)
-    return WindowRows(task, division.parts, division.card(columns, splits, **repeated, notes=[*notes, *both]), nullable)
+    return WindowRows(task, division.parts, card, nullable)
 
 
 def limit_train(division: Division[R], limit: int, notes: list[str]) -> Division[R]:

@@ -24,13 +24,11 @@ from limbeck.data.sources.tables import Table
 from limbeck.data.splits import (
     Division,
     RowSelection,
-    count_repeats,
     cut_by_hash,
     cut_missing,
     in_order,
     measured_split,
     missing_splits,
-    overlaps,
 )
 from limbeck.data.text.examples import TextRow, select_texts
 
@@ -72,12 +70,12 @@ def read_documents(
     if only_test:
         given = {"test": given[measured_split(given, labelled=False)]}
     parts, more = _cut_documents(given, settings, chats)
-    keys = {split: [row.key for row in part.rows] for split, part in parts.items()}
     card = Division(parts, given).card(
         columns | ({"text": _RULES[rule]} if rule else {}),
         {name: SplitCard(source=part.source, rows=len(part), labelled=0) for name, part in parts.items()},
-        **count_repeats(keys),
-        notes=[*notes, *more, *overlaps(keys, "document")],
+        "document",
+        {split: [row.key for row in part.rows] for split, part in parts.items()},
+        notes=[*notes, *more],
     )
     return Documents(parts, chats, card)
 

@@ -18,13 +18,11 @@ from limbeck.data.splits import (
     RowSelection,
     Splits,
     card_columns,
-    count_repeats,
     cut_missing,
     draw,
     in_order,
     log_card,
     measured_split,
-    overlaps,
 )
 from limbeck.data.text.examples import TextRow
 from limbeck.data.uids import source_uids
@@ -74,7 +72,6 @@ def read_parallel(
     if drawn := draw(source_uids([row.text for row in parts["train"].rows]), settings.limit, notes):
         parts["train"] = parts["train"].take(drawn)
     found = {split: _parallel(part, pairs.prefix) for split, part in parts.items()}
-    sources = {split: part.sources for split, part in found.items()}
     card = Division(parts, given, +untranslated).card(
         card_columns(
             {split: dict(zip(("source", "target"), table.columns, strict=True)) for split, table in tables.items()}
@@ -83,8 +80,9 @@ def read_parallel(
             split: SplitCard(source=parts[split].source, rows=len(part), labelled=int(part.has_target.sum()))
             for split, part in found.items()
         },
-        **count_repeats(sources),
-        notes=[*notes, *overlaps(sources, "source")],
+        "source",
+        {split: part.sources for split, part in found.items()},
+        notes=notes,
     )
     log_card(
         watcher,

@@ -18,18 +18,7 @@ from limbeck.data.columns import Roles, choose
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.gather import gather
 from limbeck.data.sources.tables import Table, texts_of
-from limbeck.data.splits import (
-    RowSelection,
-    Splits,
-    card_columns,
-    count_repeats,
-    divide,
-    draw,
-    in_order,
-    log_card,
-    measured_split,
-    overlaps,
-)
+from limbeck.data.splits import RowSelection, Splits, card_columns, divide, draw, in_order, log_card, measured_split
 from limbeck.data.text.labels import Cell, label_cells, label_encoder, match
 from limbeck.data.uids import repeats, text_split_hash, text_uid
 
@@ -156,20 +145,21 @@ def read_texts(
             *encoder.encode(part.rows),
         )
     keys = {split: part.keys for split, part in found.items()}
-    repeated = count_repeats(keys, {split: _gold(part) for split, part in found.items()})
+    gold = {split: _gold(part) for split, part in found.items()}
     notes = [*source.notes, *division.notes]
     if drawn := draw(found["train"].uids, settings.limit, notes):  # uids are hashes
         found["train"] = found["train"].take(drawn)
+    named = {
+        split: {"text": own.text, "pair": own.pair, "label": ", ".join(own.labels)} for split, own in columns.items()
+    }
     card = division.card(
-        card_columns(
-            {
-                split: {"text": own.text, "pair": own.pair, "label": ", ".join(own.labels)}
-                for split, own in columns.items()
-            }
-        ),
+        card_columns(named),
         {split: _split_card(encoder.task, part, division.parts[split].source) for split, part in found.items()},
-        **repeated,
-        notes=[*notes, *overlaps({split: part.keys for split, part in found.items()}, "text")],
+        "text",
+        keys,
+        labels=gold,
+        groups={split: part.keys for split, part in found.items()},
+        notes=notes,
     )
     guessed = ", as the labels look (--data.task overrules)" if settings.task == "auto" else ""
     log_card(watcher, card, f"{encoder.task}{guessed}", repeated="with a text seen before")
