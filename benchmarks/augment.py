@@ -14,9 +14,8 @@ from pathlib import Path
 from common import Finding, Limit, each_turn, finish, flags, median_of, sentences, turn_by_turn
 from limbeck.data.augment import augment
 from limbeck.data.bilstm import SINGLE
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import AugmentSettings, DataSettings
 from limbeck.data.text.examples import Corpus, read_texts
-from limbeck.data.text.settings import AugmentSettings
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "sst2" / "train.tsv.gz"
 KINDS = {  # what is timed: all of it, and all but the part-of-speech tags

@@ -38,11 +38,9 @@ from common import (
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.trace import NoTeacher, Teacher
-from limbeck.data.batches import batches
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches
 from limbeck.data.sources.demo import demo_model
-from limbeck.data.text.encode import Encoded, encode
-from limbeck.data.text.examples import Corpus
+from limbeck.data.text.examples import Corpus, Encoded, encode
 from limbeck.measure.machine import peak_of
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.students.load import load

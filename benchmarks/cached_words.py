@@ -41,8 +41,7 @@ from limbeck.core.progress import Silent
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import NoTeacher, Teacher
 from limbeck.data.language.examples import Tokens
-from limbeck.data.language.settings import BlockSettings, MaskSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import BlockSettings, DataSettings, MaskSettings
 from limbeck.data.sources.demo import demo_model, demo_reviews
 from limbeck.jobs.cache import cache
 from limbeck.jobs.settings import CacheRun

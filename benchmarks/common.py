@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from limbeck.core.objective import Objective
     from limbeck.core.trace import Teacher
-    from limbeck.data.text.encode import Encoded
-    from limbeck.data.text.examples import Corpus
+    from limbeck.data.text.examples import Corpus, Encoded
     from limbeck.training.schedule import Schedule
     from limbeck.training.trainer import Distiller
 
@@ -190,8 +189,8 @@ def make_distiller(
     folder: Path,
 ) -> Distiller:
     """Limbeck's own loop, without measuring on dev and without checkpoints."""
-    from limbeck.data.padding import Collator
-    from limbeck.data.text.encode import encode
+    from limbeck.data.batches import Collator
+    from limbeck.data.text.examples import encode
     from limbeck.measure.evaluator import TextEvaluator
     from limbeck.training.trainer import Distiller
 

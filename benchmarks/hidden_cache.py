@@ -32,11 +32,9 @@ from common import (
 )
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.trace import Batch, Request, Teacher, Want
-from limbeck.data.batches import Buckets, to_batch
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Buckets, Collator, to_batch
 from limbeck.data.sources.demo import demo_model
-from limbeck.data.text.encode import Encoded, encode
-from limbeck.data.text.examples import Corpus
+from limbeck.data.text.examples import Corpus, Encoded, encode
 from limbeck.students.load import load
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.text import data_fingerprint

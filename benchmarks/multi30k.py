@@ -16,8 +16,7 @@ import numpy as np
 
 from limbeck.core.record import Arm, Artifact, Comparison, Record
 from limbeck.data.seq2seq.pairs import read_parallel
-from limbeck.data.seq2seq.settings import ParallelSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import DataSettings, ParallelSettings
 from limbeck.engines.ctranslate2 import CTranslate2Engine
 from limbeck.jobs.record import TIMED_ONCE, now
 from limbeck.measure.evaluator import Evaluation

@@ -37,11 +37,9 @@ from common import (
     watched,
 )
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
-from limbeck.data.batches import Buckets, batches
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Buckets, Collator, batches
 from limbeck.data.sources.demo import demo_model
-from limbeck.data.text.encode import Encoded, encode
-from limbeck.data.text.examples import Corpus
+from limbeck.data.text.examples import Corpus, Encoded, encode
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.students.load import load
 from limbeck.tasks.text import data_fingerprint

@@ -35,8 +35,7 @@ RUNS: dict[str, tuple[Path, int]] = {
 
 def texts(rows: int) -> tuple[list[str], list[str]]:
     from limbeck.data.seq2seq.pairs import read_parallel
-    from limbeck.data.seq2seq.settings import ParallelSettings
-    from limbeck.data.settings import DataSettings
+    from limbeck.data.settings import DataSettings, ParallelSettings
 
     source = str(DATA / "test_2016_flickr.en.gz")
     settings = DataSettings(train=source, dev=source, test=source, task="translate")

@@ -107,8 +107,7 @@ def make_encoded(tokenizer, kind="mask-fill", documents=60, vocabulary=0, length
     """The texts above as blocks, masked."""
     from limbeck.core.task import TaskInfo
     from limbeck.data.language.corpus import load_language
-    from limbeck.data.language.settings import BlockSettings
-    from limbeck.data.settings import DataSettings
+    from limbeck.data.settings import BlockSettings, DataSettings
     from limbeck.jobs.settings import Run
     from limbeck.tasks.language import LanguageTask
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from limbeck.core.record import Record
 from limbeck.data.seq2seq.pairs import read_parallel
-from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import DataSettings, ParallelSettings
 from limbeck.students.seq2seq import Seq2SeqConfig, new_seq2seq
 from running import limbeck
 

@@ -15,9 +15,8 @@ from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.progress import Silent
 from limbeck.data.augment import STAGE, augment
 from limbeck.data.bilstm import Lexicon, Rewriter, english_tagger, window
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import AugmentSettings, DataSettings
 from limbeck.data.text.examples import Examples, read_texts
-from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.words import split
 
 MASK = "[MASK]"

@@ -6,8 +6,8 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizerFast
 
 from limbeck.data.augment import augment
+from limbeck.data.settings import AugmentSettings
 from limbeck.data.text.examples import Examples
-from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.tinybert import (
     STOP_WORDS,
     MaskedModel,

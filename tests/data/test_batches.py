@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limbeck.core.task import TaskInfo
-from limbeck.data.batches import Buckets, batches
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Buckets, Collator, batches
 
 
 @settings(max_examples=60, deadline=None)

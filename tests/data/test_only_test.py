@@ -4,13 +4,13 @@ import pytest
 
 from limbeck.core.errors import DataError
 from limbeck.data.language.corpus import load_language
-from limbeck.data.language.settings import BlockSettings
 from limbeck.data.seq2seq.pairs import read_parallel
-from limbeck.data.seq2seq.settings import ParallelSettings
-from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.span.corpus import encode_questions, read_questions
+from limbeck.data.settings import BlockSettings, DataSettings, ParallelSettings, WindowSettings
+from limbeck.data.span.questions import read_questions
+from limbeck.data.span.windows import encode_questions
 from limbeck.data.text.examples import read_texts
-from limbeck.data.token.corpus import encode_sentences, read_sentences
+from limbeck.data.token.sentences import read_sentences
+from limbeck.data.token.windows import encode_sentences
 from tiny import make_rows, make_tokenizer
 from tiny_language import make_text
 from tiny_places import make_questions, make_sentences

@@ -14,7 +14,7 @@ from limbeck.core.errors import KnobError
 from limbeck.core.knob import TABLES
 from limbeck.core.objective import misfits
 from limbeck.core.task import TaskInfo
-from limbeck.data.text.settings import AugmentSettings
+from limbeck.data.settings import AugmentSettings
 from limbeck.jobs.runfile import differences, overlay, read_run, undot, write_run
 from limbeck.jobs.settings import CUSTOM, Run, TrainRun, resolve
 from limbeck.recipes import RECIPES

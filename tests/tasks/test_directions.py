@@ -8,12 +8,10 @@ import pytest
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.progress import Silent
 from limbeck.core.task import TaskInfo
-from limbeck.data.seq2seq.direction_settings import prefix_of, tag_of, target_language
-from limbeck.data.seq2seq.directions import REVERSED, concatenate, without_leaks
+from limbeck.data.seq2seq.directions import REVERSED, concatenate, prefix_of, tag_of, target_language, without_leaks
 from limbeck.data.seq2seq.pairs import read_parallel
-from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import DataSettings, ParallelSettings
 from limbeck.jobs.settings import Run, resolve
 from limbeck.tasks.seq2seq import Translation
 from limbeck.tasks.teacher_texts import Direction, TaughtTexts, check_tag

@@ -11,8 +11,7 @@ from limbeck.core.forward import forward
 from limbeck.core.objective import Objective
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import NoTeacher, Projection, Request, Trace, Want
-from limbeck.data.batches import batches, to_batch
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches, to_batch
 from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.data.seq2seq.subwords import train_subwords

@@ -8,11 +8,9 @@ import pytest
 import torch
 
 from limbeck.core.errors import LimbeckError, MismatchError
-from limbeck.data.batches import batches
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches
 from limbeck.data.settings import DataSettings
-from limbeck.data.text.encode import encode
-from limbeck.data.text.examples import read_texts
+from limbeck.data.text.examples import encode, read_texts
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import LogitsCache
 from limbeck.teachers.texts import TextCache

@@ -6,8 +6,10 @@ import torch
 from limbeck.core.forward import forward
 from limbeck.data.batches import to_batch
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.span.corpus import encode_questions, read_questions
-from limbeck.data.token.corpus import encode_sentences, read_sentences
+from limbeck.data.span.questions import read_questions
+from limbeck.data.span.windows import encode_questions
+from limbeck.data.token.sentences import read_sentences
+from limbeck.data.token.windows import encode_sentences
 from limbeck.measure.window_evaluator import SpanEvaluator, TokenEvaluator
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.weighted_sum import weighted_sum

@@ -8,8 +8,7 @@ from transformers import TrainerCallback
 from limbeck.core.objective import requests
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Request, Want
-from limbeck.data.batches import batches
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches
 from limbeck.data.seq2seq.sequences import encode_sequences
 from limbeck.recipes.multilingual import MULTILINGUAL
 from limbeck.students.sizes import shape_of

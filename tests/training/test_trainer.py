@@ -8,11 +8,9 @@ from limbeck.core.errors import KnobError
 from limbeck.core.objective import requests
 from limbeck.core.tap import install
 from limbeck.core.trace import NoTeacher
-from limbeck.data.batches import batches
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches
 from limbeck.data.settings import DataSettings
-from limbeck.data.text.encode import encode
-from limbeck.data.text.examples import read_texts
+from limbeck.data.text.examples import encode, read_texts
 from limbeck.measure.evaluator import TextEvaluator
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.objectives.tinybert import TinyBERT

@@ -10,9 +10,9 @@ import numpy as np
 
 from limbeck.core.progress import Silent, Watcher
 from limbeck.data.bilstm import Lexicon, Rewriter, english_tagger
+from limbeck.data.settings import AugmentSettings
 from limbeck.data.text.examples import Examples
 from limbeck.data.text.labels import NO_CLASS
-from limbeck.data.text.settings import AugmentSettings
 from limbeck.data.tinybert import MaskedWords, Replacer, copies_of
 from limbeck.data.uids import augmented_uid
 from limbeck.data.words import Row

@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 
 from limbeck.core.errors import KnobError, ModelError
-from limbeck.data.text.settings import AugmentSettings
+from limbeck.data.settings import AugmentSettings
 from limbeck.data.words import Row, Words, chance_of, split
 
 Tagger = Callable[[Sequence[str]], list[str]]  # the part of speech of each word of a sentence

@@ -18,24 +18,12 @@ TEXTS = (
     "text_a",
 )
 PAIRS = (
-    ("sentence1", "sentence2"),
-    ("sentence_1", "sentence_2"),
-    ("sentence_a", "sentence_b"),
-    ("text1", "text2"),
-    ("text_1", "text_2"),
-    ("text_a", "text_b"),
-    ("question1", "question2"),
-    ("question_1", "question_2"),
-    ("#1 string", "#2 string"),
-    ("premise", "hypothesis"),
-    ("claim", "evidence"),
-    ("question", "sentence"),
-    ("question", "answer"),
-    ("question", "context"),
-    ("question", "passage"),
-    ("query", "answer"),
-    ("query", "document"),
-    ("query", "passage"),
+    ("sentence1", "sentence2"), ("sentence_1", "sentence_2"), ("sentence_a", "sentence_b"),
+    ("text1", "text2"), ("text_1", "text_2"), ("text_a", "text_b"),
+    ("question1", "question2"), ("question_1", "question_2"), ("#1 string", "#2 string"),
+    ("premise", "hypothesis"), ("claim", "evidence"),
+    ("question", "sentence"), ("question", "answer"), ("question", "context"), ("question", "passage"),
+    ("query", "answer"), ("query", "document"), ("query", "passage"),
 )
 LABELS = (
     "label", "labels", "class", "category", "target", "sentiment", "score", "stars", "rating", "quality",
@@ -75,8 +63,8 @@ def choose(table: Table, settings: DataSettings, follow: Roles | None = None) ->
     """The roles of a table's columns. A further split may `follow` train and yet name its columns differently."""
     text, pair = settings.text_column, settings.pair_column
     if follow is None:
-        for role, name in (("text", text), ("pair", pair)):
-            _present(table, name, role)
+        check_column(table, text, "pass --text-column NAME")
+        check_column(table, pair, "pass --data.pair-column NAME")
     else:
         text, pair = (name if name in table.columns else "" for name in (follow.text, follow.pair))
     text, pair = _texts(table, text, pair, set(settings.label_column.split(",")))
@@ -116,7 +104,7 @@ def _labels(table: Table, flag: str, taken: set[str], follow: Roles | None) -> t
     )
     if flags and (follow is None or all(name in table.columns for name in flags)):
         for name in flags:
-            _present(table, name, "label")
+            check_column(table, name, "pass --label-column NAME")
         return flags
     if follow and all(name in table.columns for name in follow.labels):
         return follow.labels
@@ -137,10 +125,10 @@ def _only(table: Table, found: Sequence[str], role: str, flag: str) -> str:
     )
 
 
-def _present(table: Table, name: str, role: str) -> None:
+def check_column(table: Table, name: str, remedy: str) -> None:
+    """Refuses a flag that names a column which is not there."""
     if name and name not in table.columns:
-        flag = {"text": "--text-column", "label": "--label-column", "pair": "--data.pair-column"}[role]
-        raise DataError(f"{table.source} has no column '{name}'; its columns: {table.listed}", f"pass {flag} NAME")
+        raise DataError(f"{table.source} has no column '{name}'; its columns: {table.listed}", remedy)
 
 
 def no_label(table: Table, roles: Roles) -> DataError:

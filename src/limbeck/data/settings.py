@@ -1,13 +1,14 @@
-"""Which examples, and how to read them."""
+"""Every option of the data: which examples, how they are read, and the tables of each task."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import field_validator
 
-from limbeck.core.knob import Settings, knob, table
-from limbeck.core.task import WINDOW_KINDS
+from limbeck.core.knob import Knobs, Settings, knob, table
+from limbeck.core.plugins import HELP, Plugins
+from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WINDOW_KINDS
 
 HUB_TAGS = {  # what the Hub calls a task → what --task calls it
     "text-classification": "classify",
@@ -19,6 +20,7 @@ HUB_TAGS = {  # what the Hub calls a task → what --task calls it
     "summarization": "translate",
     "text2text-generation": "translate",
 }
+_TANG, _JIAO = "Tang et al. 2019", "TinyBERT code"
 
 
 class DataSettings(Settings):
@@ -74,6 +76,14 @@ class DataSettings(Settings):
         return HUB_TAGS.get(value, value) if isinstance(value, str) else value
 
 
+class TaskKnobs(Knobs):
+    """What every verb has: the data, and the tables of its task."""
+
+    data: DataSettings = knob(DataSettings(), "the data")
+    trust_remote_code: bool = knob(False, "run Python code that comes with a model; only for code you have read")
+    plugin: Plugins = knob("", HELP, short="--plugin")
+
+
 @table("windows", "windows of long texts, and the columns of token classification and extractive QA", WINDOW_KINDS)
 class WindowSettings(Settings):
     """Token classification and extractive QA: which columns hold what, and how long texts are read."""
@@ -99,3 +109,129 @@ class WindowSettings(Settings):
     question_column: str = knob("", "the column with the question; by default found by its name")
     context_column: str = knob("", "the column with the context of the question; by default found by its name")
     answer_column: str = knob("", "the column with the answer or answers; by default found by its name")
+
+
+@table("blocks", "how running text is cut into blocks of tokens", LANGUAGE_KINDS)
+class BlockSettings(Settings):
+    """Plain text, or chats, cut into blocks of tokens."""
+
+    length: int = knob(128, "tokens of a block, special ones included", at_least=8)
+    pack: bool = knob(True, "fill a block from several documents; without, no block crosses from one into the next")
+    held_out: int = knob(500, "blocks of dev and of test at most, drawn by hash; 0 keeps all", at_least=0)
+    documents: Literal["auto", "blank-line", "line", "file"] = knob(
+        "auto", "what ends a document in a plain text file; auto: blank lines if there are any, else every line"
+    )
+    messages_column: str = knob("", "the column with chat messages (role and content); by default found by its name")
+    learn: Literal["answers", "all"] = knob("answers", "loss on the assistant's messages only, or on the whole chat")
+    pairs: bool = knob(
+        False, "sentence pairs for next-sentence prediction: one sentence per line, blank lines between documents"
+    )
+
+
+@table("mask", "which tokens are masked, for masked language models", LANGUAGE_KINDS)
+class MaskSettings(Settings):
+    """Which tokens are masked, and on which the student imitates the teacher."""
+
+    kind: Literal["auto", "token", "whole-word", "rare"] = knob(
+        "auto",
+        "token: any of them; whole-word: all pieces of a word together; rare: rare tokens more often; "
+        "auto: as the recipe has it, else token",
+        source="BERT; BERT's later release; DistilBERT code, count^-0.7",
+    )
+    share: float = knob(0.15, "part of the tokens that is predicted", above=0, below=1, source="BERT")
+    hidden: float = knob(0.8, "of those, the part replaced by the mask token", at_least=0, at_most=1, source="BERT")
+    random: float = knob(0.1, "of those, the part replaced by a random token", at_least=0, at_most=1, source="BERT")
+    rounds: int = knob(
+        0,
+        "different masks per block, used by turns; 0 draws a new one every epoch (a cache: as many as it holds)",
+        at_least=0,
+        source="BERT's data has 10",
+    )
+    ask: Literal["auto", "masked", "all"] = knob(
+        "auto",
+        "tokens that soft terms compare: the masked ones, or all; auto: as the recipe has it, else masked",
+        source="DistilBERT code: all",
+    )
+    seed: int = knob(0, "of the masks; the same for every student, so that one cache serves all", at_least=0)
+
+    def settled(self, kind: str = "token", ask: str = "masked") -> Self:
+        """With `auto` decided."""
+        chosen = {"kind": kind if self.kind == "auto" else self.kind, "ask": ask if self.ask == "auto" else self.ask}
+        return self.model_copy(update=chosen)
+
+
+@table("directions", "several teachers of one student, by direction", SEQ2SEQ_KINDS, by_name=True)
+class DirectionSettings(Settings):
+    """One direction of several; in run files [directions.en-de]."""
+
+    teacher: str = knob("", "the model that teaches this direction: a folder or a hub id")
+    train: str = knob("", "its texts, as --data")
+    target: str = knob("", "a file with the target of each line of them, as --target")
+    dev: str = knob("", "as --data.dev")
+    dev_target: str = knob("", "as --parallel.dev-target")
+    test: str = knob("", "as --data.test")
+    test_target: str = knob("", "as --parallel.test-target")
+    repeat: int = knob(
+        1, "how often its training rows are seen in an epoch: more than once for a small one", at_least=1
+    )
+
+
+@table("parallel", "sources and targets", SEQ2SEQ_KINDS)
+class ParallelSettings(Settings):
+    target: str = knob(
+        "",
+        "a file with the target of each line of --data; without one, --data holds both. Files of dev and test are "
+        "found by its ending",
+        short="--target",
+    )
+    dev_target: str = knob("", "the same for --data.dev")
+    test_target: str = knob("", "the same for --data.test")
+    source_column: str = knob("", "the column to translate from; by default found by its name, or the first")
+    target_column: str = knob("", "the column to translate to; by default found by its name, or the second")
+    prefix: str = knob("", "words put before every source, as T5 wants them: 'translate English to German: '")
+    tag: str = knob(
+        "",
+        "the target language as a token before every source, <2de>, for a student of several teachers",
+        short="--tag",
+    )
+    tags: str = knob("", "target languages, comma-separated, that get such a token in a new vocabulary", short="--tags")
+
+
+@table("augment", "augmented texts for the teacher to label", TEXT_KINDS)
+class AugmentSettings(Settings):
+    """New training texts, made from the old ones."""
+
+    kind: Literal["auto", "none", "bilstm", "tinybert"] = knob(
+        "auto",
+        "bilstm: masks, words of the same part of speech, n-grams; tinybert: words that a masked LM predicts; "
+        "auto: as the recipe has it, else none",
+    )
+    copies: int = knob(
+        0,
+        "new texts per row; 0: as published (bilstm 20, pairs 10; tinybert 30, from 10,000 rows 20, from 200,000 10)",
+        at_least=0,
+        source=f"{_TANG}; {_JIAO}",
+    )
+    mask: float = knob(0.1, "bilstm: part of the words that is masked", at_least=0, at_most=1, source=_TANG)
+    pos: float = knob(
+        0.1,
+        "bilstm: part replaced by words of the same part of speech; in other languages than English set 0",
+        at_least=0,
+        at_most=1,
+        source=_TANG,
+    )
+    ngram: float = knob(0.25, "bilstm: part of the texts cut to a few words", at_least=0, at_most=1, source=_TANG)
+    longest_ngram: int = knob(5, "bilstm: most words of a text so cut", at_least=1, source=_TANG)
+    replace: float = knob(0.4, "tinybert: part of the words that is replaced", at_least=0, at_most=1, source=_JIAO)
+    candidates: int = knob(15, "tinybert: candidates for each word", at_least=1, source=_JIAO)
+    model: str = knob(
+        "",
+        "tinybert: a masked LM that predicts the words, a folder or a Hub id; else the nearest ones in the "
+        "teacher's embeddings",
+    )
+    limit: int = knob(0, "new texts at most, drawn by hash; 0 keeps all", at_least=0)
+    seed: int = knob(0, "of the new texts; the same for every student, so that one cache serves all", at_least=0)
+
+    def settled(self, kind: str = "none") -> Self:
+        """With `auto` decided."""
+        return self.model_copy(update={"kind": kind}) if self.kind == "auto" else self

@@ -7,9 +7,9 @@ documents and parallel texts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from limbeck.core.errors import DataError, KnobError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, SplitCard
 from limbeck.data.settings import DataSettings
+from limbeck.data.sources.tables import Table
 
 SPLITS = ("train", "dev", "test")
 FEWEST = 10  # rows a split must be expected to get for a cut to be worth measuring on
@@ -35,15 +36,9 @@ class Row(Protocol):
         """In [0, 1), of the content alone: rows of one hash are never cut apart."""
 
 
-class Rows(Protocol):
-    def __len__(self) -> int: ...
-
-    def take(self, indices: Sequence[int] | np.ndarray) -> Self: ...
-
-
 R = TypeVar("R", bound=Row)
 S = TypeVar("S")
-T = TypeVar("T", bound=Rows)
+Keys = Mapping[str, Sequence[Hashable]]  # split → what tells its rows apart
 
 
 @dataclass(frozen=True)
@@ -55,6 +50,12 @@ class RowSelection(Generic[R]):
     dropped: Counter[str] = field(default_factory=Counter)  # reason → rows
     read: int = 0  # rows in the file, usable or not
 
+    @classmethod
+    def of(cls, table: Table, rows: Sequence[R], dropped: Mapping[str, int]) -> RowSelection[R]:
+        """Of a table; `dropped` counts by reason the rows of it that are left out, besides blank lines."""
+        reasons = Counter({"blank line": table.blank, **dropped})
+        return cls(rows, table.source, +reasons, len(table) + table.blank)
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -63,8 +64,7 @@ class RowSelection(Generic[R]):
         return any(row.has_label for row in self.rows)
 
     def take(self, indices: Sequence[int] | np.ndarray, source: str = "") -> RowSelection[R]:
-        rows = [self.rows[int(index)] for index in indices]
-        return replace(self, rows=rows, source=source or self.source)
+        return replace(self, rows=[self.rows[int(index)] for index in indices], source=source or self.source)
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,44 @@ class Division(Generic[R]):
     left_out: Counter[str] = field(default_factory=Counter)  # reason → rows, besides those the files themselves drop
     notes: list[str] = field(default_factory=list)
 
-    def card(self, columns: dict[str, str], splits: Mapping[str, SplitCard], **more: Any) -> DataCard:
+    def card(
+        self,
+        columns: dict[str, str],
+        splits: Mapping[str, SplitCard],
+        group: str,
+        keys: Keys,
+        *,
+        labels: Mapping[str, Sequence[Any]] | None = None,
+        groups: Keys | None = None,
+        notes: Sequence[str] = (),
+    ) -> DataCard:
+        """Rows of one of the `keys` are repeated; `labels` has None for a row without. A note counts the `groups` (by
+        default the keys), each called a `group`, that dev or test share with train."""
         files = list(self.given.values())
         return DataCard(
             source=files[0].source,
             columns=columns,
             read=sum(part.read for part in files),
             dropped=dict(sum((part.dropped for part in files), Counter[str]()) + self.left_out),
+            duplicates=sum(len(some) - len(set(some)) for some in keys.values()),
+            conflicts=sum(_conflicts(keys[split], some) for split, some in (labels or {}).items()),
             splits=splits if "train" in self.given else {"test": splits["test"]},
-            **more,
+            notes=[*notes, *_overlaps(groups or keys, group)],
         )
+
+
+def _conflicts(keys: Sequence[Hashable], labels: Sequence[Any]) -> int:
+    """Rows with another label than the first row of their key."""
+    first: dict[Hashable, Any] = {}
+    pairs = zip(keys, labels, strict=True)
+    return sum(label is not None and first.setdefault(key, label) != label for key, label in pairs)
+
+
+def _overlaps(keys: Keys, group: str) -> list[str]:
+    """Notes on rows of dev and test that train holds as well."""
+    seen = set(keys["train"])
+    counts = {split: sum(key in seen for key in keys[split]) for split in ("dev", "test")}
+    return [f"{count:,} of {split}: the {group} also occurs in train" for split, count in counts.items() if count]
 
 
 def divide(
@@ -109,7 +137,7 @@ def divide(
 
     `group` is what is never cut apart: a text, a sentence, a paragraph; `named` are splits that a flag asks for."""
     if "train" not in given:
-        return Division(with_empty(given), given)
+        return Division(cut_missing(given, settings, group), given)
     usable = {split: part for split, part in given.items() if len(part)}
     if "train" not in usable:
         fates = "; ".join(f"{count:,} rows: {reason}" for reason, count in given["train"].dropped.items())
@@ -127,23 +155,20 @@ def divide(
     return Division(parts, given, left_out, notes)
 
 
-def whole_as_test(
-    given: Mapping[str, RowSelection[R]], remedy: str, labelled: bool = True
-) -> dict[str, RowSelection[R]]:
-    """The file that a model is measured on, all of it: test, else dev, else train, the first that has labels."""
-    chosen = [given[split] for split in reversed(SPLITS) if split in given]
-    part = next((part for part in chosen if part.has_labels or not labelled), None)
-    if part is None:
-        raise DataError(f"{given['train'].source} has no labels, so nothing can be measured on it", remedy)
-    return {"test": part}
+def measured_split(given: Mapping[str, RowSelection[R]], remedy: str = "", labelled: bool = True) -> str:
+    """The split that a model is measured on, all of it: test, else dev, else train, the first that has labels."""
+    for split in reversed(SPLITS):
+        if split in given and (given[split].has_labels or not labelled):
+            return split
+    raise DataError(f"{given['train'].source} has no labels, so nothing can be measured on it", remedy)
 
 
-def with_empty(parts: Mapping[str, RowSelection[R]]) -> dict[str, RowSelection[R]]:
-    return {split: parts.get(split, RowSelection()) for split in SPLITS}
+def cut_missing(parts: Mapping[str, RowSelection[R]], settings: DataSettings, group: str) -> dict[str, RowSelection[R]]:
+    """By a hash of the content: a text keeps its split whatever else the file holds. Too few rows are refused.
 
-
-def cut_missing(parts: dict[str, RowSelection[R]], settings: DataSettings, group: str) -> dict[str, RowSelection[R]]:
-    """By a hash of the content: a text keeps its split whatever else the file holds. Too few rows are refused."""
+    Without train nothing is cut: the missing splits are empty."""
+    if "train" not in parts:
+        return {split: parts.get(split, RowSelection()) for split in SPLITS}
     missing = missing_splits(parts, settings)
     if not missing:
         return in_order(parts)
@@ -189,39 +214,18 @@ def in_order(parts: Mapping[str, S]) -> dict[str, S]:
     return {split: parts[split] for split in SPLITS if split in parts}
 
 
-def limited(
-    rows: T,
+def draw(
+    hashes: Sequence[int] | np.ndarray,
     limit: int,
-    hashes: Callable[[T], Iterable[int]],
     notes: list[str],
     what: str = "train: {} of {} rows (--data.limit)",
-) -> T:
-    """So many rows, drawn by hash and so always the same ones, in their own order; 0 is all. A note says so."""
-    if not 0 < limit < len(rows):
-        return rows
-    notes.append(what.format(f"{limit:,}", f"{len(rows):,}"))
-    order = np.argsort(np.fromiter(hashes(rows), np.uint64, len(rows)), kind="stable")
-    return rows.take(np.sort(order[:limit]))
-
-
-def count_repeats(parts: Iterable[tuple[Sequence[Hashable], Sequence[Any]]]) -> dict[str, int]:
-    """Rows whose key came before in their split, and how many of them have another label than the first.
-
-    A part is the keys and the labels of a split; a row without a label has None."""
-    duplicates = conflicts = 0
-    for keys, labels in parts:
-        duplicates += len(keys) - len(set(keys))
-        first: dict[Hashable, Any] = {}
-        for key, label in zip(keys, labels, strict=True):
-            conflicts += label is not None and first.setdefault(key, label) != label
-    return {"duplicates": duplicates, "conflicts": conflicts}
-
-
-def overlaps(keys: Mapping[str, Collection[Hashable]], group: str) -> list[str]:
-    """Notes on rows of dev and test that train holds as well."""
-    seen = set(keys["train"])
-    counts = {split: sum(key in seen for key in keys[split]) for split in ("dev", "test")}
-    return [f"{count:,} of {split}: the {group} also occurs in train" for split, count in counts.items() if count]
+) -> list[int]:
+    """So many rows, drawn by hash and so always the same ones, in their own order; a note says so. None: all stay."""
+    if not 0 < limit < len(hashes):
+        return []
+    notes.append(what.format(f"{limit:,}", f"{len(hashes):,}"))
+    order = np.argsort(np.asarray(hashes, dtype=np.uint64), kind="stable")
+    return np.sort(order[:limit]).tolist()
 
 
 def card_columns(columns: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

@@ -21,7 +21,7 @@ import numpy as np
 from limbeck.core.forward import forward
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch
-from limbeck.data.text.settings import AugmentSettings
+from limbeck.data.settings import AugmentSettings
 from limbeck.data.words import Row, Words, chance_of, split
 
 if TYPE_CHECKING:

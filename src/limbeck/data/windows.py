@@ -6,40 +6,34 @@ A text that is longer than a model reads becomes several windows. Each is an exa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from limbeck.core.errors import ModelError
+from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, SplitCard
 from limbeck.core.task import TaskInfo
-from limbeck.data.splits import Division, Row, RowSelection, Splits, count_repeats, limited, overlaps
+from limbeck.data.splits import Division, RowSelection, Splits, draw, log_card
 from limbeck.data.uids import parts_uid, repeats
 
+CHUNK = 500  # texts handed to the tokenizer at once: bounds the memory its Python lists take
 
-class WindowRow(Row, Protocol):
+
+@dataclass(frozen=True)
+class WindowRow:
     """A sentence or a question."""
 
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Equal rows have equal ones."""
-
-    @property
-    def group(self) -> tuple[str, ...]:
-        """What is never cut apart."""
-
-    @property
-    def gold(self) -> tuple[str, ...]: ...
-
-    @property
-    def texts(self) -> tuple[str, str]:
-        """What a model reads: a sentence alone, or a question and its context."""
-
-    def with_gold(self, prediction: Any) -> WindowRow:
-        """The same with a prediction, tags or an answer, for gold."""
+    key: tuple[str, ...]  # the words; the question and its context
+    texts: tuple[str, str]  # what a model reads: a sentence alone, or a question and its context
+    gold: tuple[str, ...]  # a tag for each word, "" where it has none; the answers, any of which is right
+    has_label: bool
+    where: str
+    group: tuple[str, ...]  # what is never cut apart
+    split_hash: float
 
 
 R = TypeVar("R", bound=WindowRow)
@@ -127,7 +121,8 @@ class WindowCorpus(Splits[Windows]):
     def with_gold(self, split: str, predictions: Sequence[Any]) -> WindowCorpus:
         """The same with these for gold in a split: tags of its words, or an answer. Its windows stay without labels."""
         part = self.rows.parts[split]
-        rows = [row.with_gold(one) for row, one in zip(part.rows, predictions, strict=True)]
+        golds = [tuple(filter(None, [one])) if isinstance(one, str) else tuple(one) for one in predictions]
+        rows = [replace(row, gold=gold, has_label=True) for row, gold in zip(part.rows, golds, strict=True)]
         return replace(self, rows=replace(self.rows, parts={**self.rows.parts, split: replace(part, rows=rows)}))
 
     def texts(self, split: str) -> list[tuple[str, str]]:
@@ -140,74 +135,74 @@ def build_rows(
     columns: dict[str, str],
     notes: Sequence[str],
     group: str,
+    *,
+    labels: Sequence[str] = (),
     nullable: bool = False,
-    per_class: Callable[[Sequence[R]], dict[str, int]] = lambda rows: {},
 ) -> WindowRows[R]:
-    """The rows of all splits with their DataCard."""
-    parts = division.parts
-    splits = {
-        split: SplitCard(
+    """The rows of all splits with their DataCard, which counts each of the `labels`."""
+    rows = {split: part.rows for split, part in division.parts.items()}
+    splits = {}
+    for split, part in division.parts.items():
+        counts = Counter(gold for row in part.rows for gold in row.gold)
+        splits[split] = SplitCard(
             source=part.source,
             rows=len(part),
             labelled=sum(row.has_label for row in part.rows),
-            per_class=per_class(part.rows),
+            per_class={label: counts[label] for label in labels},
         )
-        for split, part in parts.items()
-    }
-    keys = [[row.key for row in part.rows] for part in parts.values()]
-    gold = [[row.gold if row.has_label else None for row in part.rows] for part in parts.values()]
-    both = overlaps({split: [row.group for row in part.rows] for split, part in parts.items()}, group)
-    card = division.card(columns, splits, **count_repeats(zip(keys, gold, strict=True)), notes=[*notes, *both])
-    return WindowRows(task, parts, card, nullable)
+    card = division.card(
+        columns,
+        splits,
+        group,
+        {split: [row.key for row in some] for split, some in rows.items()},
+        labels={split: [row.gold if row.has_label else None for row in some] for split, some in rows.items()},
+        groups={split: [row.group for row in some] for split, some in rows.items()},
+        notes=notes,
+    )
+    return WindowRows(task, division.parts, card, nullable)
 
 
 def limit_train(division: Division[R], limit: int, notes: list[str]) -> Division[R]:
     """Draws `--data.limit` rows for train; a note says so."""
-    train = limited(
-        division.parts["train"],
-        limit,
-        lambda part: (parts_uid("limit", row.key, row.where) for row in part.rows),
-        notes,
-    )
-    return replace(division, parts={**division.parts, "train": train})
+    train = division.parts["train"]
+    drawn = draw([parts_uid("limit", row.key, row.where) for row in train.rows], limit, notes)
+    return replace(division, parts={**division.parts, "train": train.take(drawn)}) if drawn else division
 
 
-def encode_windows(
-    found: WindowRows[R],
-    length: int,
-    cut: Callable[[Sequence[R], Sequence[int]], tuple[list[Window], int]],
-    empty: str,
-) -> tuple[dict[str, Windows], list[str]]:
-    """The windows of every split, and notes; `cut` makes them of rows and how often each came before.
-
-    `empty` says what a row without a window holds."""
+def numbered(found: WindowRows[R]) -> Iterator[tuple[str, Sequence[R], list[int], np.ndarray]]:
+    """Each split with its rows, how often each row came before, and their uids."""
     seen: Counter[tuple[str, ...]] = Counter()
-    made: dict[str, Windows] = {}
-    notes = []
     for split, part in found.parts.items():
-        times = repeats((row.key for row in part.rows), seen)
-        uids = [
-            parts_uid("item", [str(count), *row.key], row.where) for count, row in zip(times, part.rows, strict=True)
-        ]
-        windows, truncated = cut(part.rows, times)
-        made[split] = Windows(windows, np.array(uids, dtype=np.int64), truncated)
-        counts = Counter(window.item for window in windows)
-        long = [count for count in counts.values() if count > 1]
-        if long:
-            notes.append(
-                f"{split}: {len(long):,} texts are longer than {length} tokens and read in {sum(long):,} windows"
-            )
-        if len(counts) < len(part):
-            notes.append(f"{split}: {len(part) - len(counts):,} {empty}; nothing is learnt from them")
-    return made, notes
+        times = repeats([row.key for row in part.rows], seen)
+        named = zip(times, part.rows, strict=True)
+        uids = [parts_uid("item", [str(count), *row.key], row.where) for count, row in named]
+        yield split, part.rows, times, np.array(uids, dtype=np.int64)
 
 
-def check_fast(tokenizer: Any) -> None:
-    if not tokenizer.is_fast:
-        raise ModelError(
-            f"{type(tokenizer).__name__} does not say which characters a token stands for",
-            "use a fast tokenizer: load it with AutoTokenizer and save it again, which writes tokenizer.json",
+def cut_windows(
+    texts: Sequence[tuple[str, str]], tokenizer: Any, length: int, stride: int
+) -> Iterator[tuple[int, Any, list[int]]]:
+    """Of each text: its number, the output of the tokenizer that it is in, and its windows there.
+
+    Of a pair only the second text is cut, and it may not be empty."""
+    for start in range(0, len(texts), CHUNK):
+        firsts, seconds = (list(side) for side in zip(*texts[start : start + CHUNK], strict=True))
+        pairs = any(seconds)
+        found = tokenizer(
+            firsts,
+            seconds if pairs else None,
+            truncation="only_second" if pairs else True,
+            max_length=length,
+            stride=stride,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+            padding=False,
+            verbose=False,
         )
+        owners = np.array(found["overflow_to_sample_mapping"])  # the windows of one text stand side by side
+        for item in range(len(firsts)):
+            first, last = np.searchsorted(owners, item), np.searchsorted(owners, item, side="right")
+            yield start + item, found, list(range(first, last))
 
 
 def model_inputs(found: Any, index: int) -> dict[str, np.ndarray]:
@@ -216,6 +211,36 @@ def model_inputs(found: Any, index: int) -> dict[str, np.ndarray]:
     return {name: np.array(found[name][index], dtype=np.int32) for name in names}
 
 
-def windows_of(owners: np.ndarray, text: int) -> list[int]:
-    """The windows of one text, by a tokenizer's overflow_to_sample_mapping: they stand side by side."""
-    return list(range(np.searchsorted(owners, text), np.searchsorted(owners, text, side="right")))
+def build_corpus(
+    found: WindowRows[R],
+    made: Mapping[str, Windows],
+    length: int,
+    empty: str,
+    watcher: Watcher,
+    truncated: Sequence[str] = (),
+) -> WindowCorpus:
+    """Logs what was chosen and what became of every row; `empty` says what a row without a window holds, and
+    `truncated` are notes on questions that were cut."""
+    notes = []
+    for split, windows in made.items():
+        counts = Counter(window.item for window in windows.windows)
+        long = [count for count in counts.values() if count > 1]
+        if long:
+            notes.append(
+                f"{split}: {len(long):,} texts are longer than {length} tokens and read in {sum(long):,} windows"
+            )
+        if lost := len(windows.row_uids) - len(counts):
+            notes.append(f"{split}: {lost:,} {empty}; nothing is learnt from them")
+    card = found.card.but(
+        truncated=sum(windows.truncated for windows in made.values()), notes=[*found.card.notes, *notes, *truncated]
+    )
+    log_card(watcher, card, str(found.task), unit=f"{found.task.units.source}s")
+    return WindowCorpus(**made, card=card, task=found.task, rows=found)
+
+
+def check_fast(tokenizer: Any) -> None:
+    if not tokenizer.is_fast:
+        raise ModelError(
+            f"{type(tokenizer).__name__} does not say which characters a token stands for",
+            "use a fast tokenizer: load it with AutoTokenizer and save it again, which writes tokenizer.json",
+        )

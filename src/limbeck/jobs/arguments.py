@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from transformers import PreTrainedModel
 
 from limbeck.core.errors import KnobError
-from limbeck.data.knobs import TaskKnobs
+from limbeck.data.settings import TaskKnobs
 from limbeck.jobs.runfile import overlay
 from limbeck.jobs.settings import Job
 from limbeck.students.shrink import Shrink

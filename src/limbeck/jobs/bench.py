@@ -10,12 +10,11 @@ from limbeck.core.errors import DataError
 from limbeck.core.progress import ProgressItem, Silent, Watcher
 from limbeck.core.record import Arm, DataCard, Record
 from limbeck.core.task import Kind, TaskInfo
-from limbeck.data.seq2seq.settings import ParallelSettings
-from limbeck.data.settings import WindowSettings
+from limbeck.data.settings import ParallelSettings, WindowSettings
 from limbeck.data.sources.parallel import timing_sources
-from limbeck.data.span.corpus import timing_questions
+from limbeck.data.span.questions import timing_questions
 from limbeck.data.text.examples import timing_texts
-from limbeck.data.token.corpus import timing_sentences
+from limbeck.data.token.sentences import timing_sentences
 from limbeck.engines.ctranslate2 import read_facts
 from limbeck.jobs.bench_settings import BenchRun
 from limbeck.jobs.record import describe, measured_arm, measured_record

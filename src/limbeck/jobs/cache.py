@@ -14,7 +14,7 @@ from limbeck.core.progress import ProgressItem, Silent, Watcher
 from limbeck.core.task import LANGUAGE_KINDS
 from limbeck.data.batches import to_batch
 from limbeck.data.language.examples import Tokens
-from limbeck.data.language.settings import MaskSettings
+from limbeck.data.settings import MaskSettings
 from limbeck.jobs.settings import CacheRun
 from limbeck.jobs.token_cache import fill_cache, manifest
 from limbeck.tasks.base import COLLECTING, EncodedData, Model, Setup, kind_of_model, task_of

@@ -9,11 +9,7 @@ from limbeck.core.errors import KnobError
 from limbeck.core.knob import TABLES, knob
 from limbeck.core.objective import Objective
 from limbeck.core.task import Kind, TaskInfo
-from limbeck.data.knobs import TaskKnobs
-from limbeck.data.language import settings as language
-from limbeck.data.seq2seq import direction_settings
-from limbeck.data.seq2seq import settings as parallel
-from limbeck.data.text import settings as text
+from limbeck.data.settings import TaskKnobs
 from limbeck.jobs.runfile import overlay
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
@@ -30,7 +26,7 @@ AUTO: dict[Kind, str] = {
     **dict.fromkeys(("mask-fill", "generate"), "truncated"),
     "translate": "seq-kd",
 }
-_REGISTER = (direction_settings, language, parallel, text, seq2seq)  # the tables of tasks
+_REGISTER = (seq2seq,)  # a table of a task
 
 
 class MeasuredKnobs(TaskKnobs):

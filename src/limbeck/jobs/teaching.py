@@ -20,8 +20,7 @@ from limbeck.core.errors import KnobError, MismatchError, ModelError, TeacherMis
 from limbeck.core.progress import Watcher
 from limbeck.core.tap import install
 from limbeck.core.trace import ATTENTION_PARTS, NOTHING, NoTeacher, Request, Teacher, Want
-from limbeck.data.batches import batches
-from limbeck.data.rows import Dataset
+from limbeck.data.batches import Dataset, batches
 from limbeck.jobs.plan import ArmPlan, Training
 from limbeck.jobs.settings import Run
 from limbeck.jobs.token_cache import TESTED, TOKENS, Collate, check_cache, fill_cache, manifest

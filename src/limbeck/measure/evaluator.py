@@ -14,11 +14,9 @@ from transformers import EvalPrediction, PreTrainedModel
 from limbeck.core.record import ClassScore, Disagreement, Fidelity, SeedResult
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, NoTeacher, Teacher
-from limbeck.data.batches import batches
+from limbeck.data.batches import Collator, Dataset, batches
 from limbeck.data.language.examples import Tokens
-from limbeck.data.padding import Collator
-from limbeck.data.rows import Dataset
-from limbeck.data.text.encode import Encoded
+from limbeck.data.text.examples import Encoded
 from limbeck.measure.fidelity import fidelity, text_disagreements, token_disagreements
 from limbeck.measure.predictions import predict, teacher_logits
 from limbeck.measure.quality import quality

@@ -12,8 +12,7 @@ from transformers import PreTrainedModel
 
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Teacher
-from limbeck.data.batches import batches
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches
 from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.engines.base import Engine, Hypothesis

@@ -26,7 +26,7 @@ from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, Record, SeedResult
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.core.trace import Teacher, Want
-from limbeck.data.rows import Dataset, Split
+from limbeck.data.batches import Dataset, Split
 from limbeck.measure.evaluator import Evaluation as Evaluation
 from limbeck.measure.evaluator import Evaluator
 from limbeck.measure.size import is_ctranslate2

@@ -20,7 +20,7 @@ from limbeck.core.trace import Want
 from limbeck.data.language.corpus import LanguageCorpus, load_language
 from limbeck.data.language.examples import MaskedTokens, NextTokens, Tokens
 from limbeck.data.language.masking import Masker, count_tokens
-from limbeck.data.language.settings import BlockSettings, MaskSettings
+from limbeck.data.settings import BlockSettings, MaskSettings
 from limbeck.measure.evaluator import LanguageEvaluator
 from limbeck.objectives.language import LanguageModeling
 from limbeck.objectives.next_sentence import NextSentence

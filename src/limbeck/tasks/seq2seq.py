@@ -20,13 +20,12 @@ from limbeck.core.progress import Watcher
 from limbeck.core.record import Record
 from limbeck.core.task import SEQ2SEQ_KINDS, Kind
 from limbeck.core.trace import Teacher, Want
-from limbeck.data.rows import Dataset
-from limbeck.data.seq2seq.direction_settings import DirectionSettings, check_directions, prefix_of, tag_of
-from limbeck.data.seq2seq.directions import concatenate
+from limbeck.data.batches import Dataset
+from limbeck.data.seq2seq.directions import check_directions, concatenate, prefix_of, tag_of
 from limbeck.data.seq2seq.pairs import Parallel, ParallelCorpus, read_parallel
 from limbeck.data.seq2seq.sequences import Sequences
-from limbeck.data.seq2seq.settings import ParallelSettings
 from limbeck.data.seq2seq.subwords import train_subwords
+from limbeck.data.settings import DirectionSettings, ParallelSettings
 from limbeck.engines.base import Engine, check_beam
 from limbeck.engines.black_boxes import Command, Endpoint
 from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2

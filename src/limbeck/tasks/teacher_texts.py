@@ -16,11 +16,10 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Want
-from limbeck.data.seq2seq.direction_settings import DirectionSettings, tag_of, target_language
-from limbeck.data.seq2seq.directions import read_directions
+from limbeck.data.seq2seq.directions import read_directions, tag_of, target_language
 from limbeck.data.seq2seq.filters import filter_pairs
 from limbeck.data.seq2seq.pairs import Parallel, ParallelCorpus
-from limbeck.data.seq2seq.settings import ParallelSettings
+from limbeck.data.settings import DirectionSettings, ParallelSettings
 from limbeck.data.splits import Splits
 from limbeck.engines.base import Engine, Hypothesis
 from limbeck.exporters.parity import SAMPLE, choose_engine

@@ -21,13 +21,11 @@ from limbeck.core.record import DataCard
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.trace import PER_TEXT, Want
 from limbeck.data.augment import augment, unlabelled
-from limbeck.data.match import is_generic, permutation
-from limbeck.data.rows import Split
-from limbeck.data.settings import DataSettings
+from limbeck.data.batches import Split
+from limbeck.data.settings import AugmentSettings, DataSettings
 from limbeck.data.splits import Splits
-from limbeck.data.text.encode import Encoded, encode
-from limbeck.data.text.examples import Corpus, Examples, concatenate, read_texts, relabel
-from limbeck.data.text.settings import AugmentSettings
+from limbeck.data.text.examples import Corpus, Encoded, Examples, concatenate, encode, read_texts, relabel
+from limbeck.data.text.labels import is_generic, permutation
 from limbeck.data.tinybert import MaskedWords, words_from
 from limbeck.data.windows import Windows
 from limbeck.measure.evaluator import Evaluator, TextEvaluator

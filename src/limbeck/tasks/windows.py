@@ -14,10 +14,10 @@ from limbeck.core.progress import Watcher
 from limbeck.core.task import Kind
 from limbeck.core.trace import Want
 from limbeck.data.settings import WindowSettings
-from limbeck.data.span.corpus import encode_questions, read_questions
-from limbeck.data.span.questions import Question
-from limbeck.data.token.corpus import encode_sentences, read_sentences
-from limbeck.data.token.sentences import Sentence
+from limbeck.data.span.questions import Question, read_questions
+from limbeck.data.span.windows import encode_questions
+from limbeck.data.token.sentences import Sentence, read_sentences
+from limbeck.data.token.windows import encode_sentences
 from limbeck.data.windows import WindowCorpus, WindowRow, WindowRows
 from limbeck.measure.evaluator import Evaluator
 from limbeck.measure.window_evaluator import SpanEvaluator, TokenEvaluator

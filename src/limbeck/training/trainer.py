@@ -34,8 +34,7 @@ from limbeck.core.objective import Objective, Rows
 from limbeck.core.record import CurvePoint
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ONLY_LOGITS, Batch, Request, Teacher, Trace
-from limbeck.data.batches import Buckets, to_batch
-from limbeck.data.rows import Dataset
+from limbeck.data.batches import Buckets, Dataset, to_batch
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.students.reading import quiet
 from limbeck.students.sizes import shape_of

@@ -12,8 +12,7 @@ import pytest
 
 from limbeck.core.errors import DataError, KnobError
 from limbeck.data.language.documents import Documents, read_documents
-from limbeck.data.language.settings import BlockSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import BlockSettings, DataSettings
 from limbeck.data.text.examples import read_texts
 
 PARAGRAPHS = [f"Paragraph {n} begins.\nIt goes on, and ends with {n * 7}." for n in range(200)]

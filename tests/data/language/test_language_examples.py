@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limbeck.core.task import TaskInfo
-from limbeck.data.batches import Buckets, batches, to_batch
-from limbeck.data.language.blocks import Blocks
+from limbeck.data.batches import Buckets, Collator, batches, to_batch
 from limbeck.data.language.examples import MaskedTokens, NextTokens, Tokens
 from limbeck.data.language.masking import Masker
 from limbeck.data.language.next_sentence import pairs
-from limbeck.data.language.settings import MaskSettings
-from limbeck.data.padding import Collator
+from limbeck.data.language.pack import Blocks
+from limbeck.data.settings import MaskSettings
 
 PAD, CLS, SEP, MASK, WORDS = 0, 1, 2, 3, 500
 FILL = TaskInfo(kind="mask-fill", vocab_size=WORDS)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tokenizers import processors
 
 from limbeck.core.errors import KnobError, ModelError
-from limbeck.data.language.blocks import Blocks
 from limbeck.data.language.masking import GROUP, Masker, count_tokens, predictions
-from limbeck.data.language.settings import MaskSettings
+from limbeck.data.language.pack import Blocks
+from limbeck.data.settings import MaskSettings
 from tiny import make_tokenizer
 from tiny_language import make_words
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limbeck.core.errors import DataError, ModelError
-from limbeck.data.language.blocks import Blocks
 from limbeck.data.language.next_sentence import pairs, tokens_cut
+from limbeck.data.language.pack import Blocks
 
 CLS, SEP = 1, 2
 Shape = list[list[int]]  # documents of lengths of sentences

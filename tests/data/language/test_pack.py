@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.task import LanguageKind
-from limbeck.data.language.blocks import Blocks
 from limbeck.data.language.corpus import LanguageCorpus, load_language
-from limbeck.data.language.pack import FEWEST, Frame, frame_of, pack, sentences, tokenise
-from limbeck.data.language.settings import BlockSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.language.pack import FEWEST, Blocks, Frame, frame_of, pack, sentences, tokenise
+from limbeck.data.settings import BlockSettings, DataSettings
 from tiny_language import TEXTS, byte_level, wordpiece
 
 CLS, SEP, MASK = 2, 3, 4

@@ -14,8 +14,7 @@ import pytest
 
 from limbeck.core.errors import DataError, KnobError
 from limbeck.data.seq2seq.pairs import ParallelCorpus, read_parallel
-from limbeck.data.seq2seq.settings import ParallelSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import DataSettings, ParallelSettings
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "multi30k_en_de"
 ROWS = [(f"source number {n}", f"Ziel Nummer {n}") for n in range(300)]

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limbeck.core.task import TaskInfo
-from limbeck.data.batches import batches
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches
 from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.data.seq2seq.subwords import train_subwords
 

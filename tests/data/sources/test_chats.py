@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 from limbeck.core.errors import DataError, MismatchError, ModelError
-from limbeck.data.language.blocks import Blocks
-from limbeck.data.language.chat_tokens import pack_chats, tokenise_chats
+from limbeck.data.language.chats import Chat, pack_chats, tokenise_chats
 from limbeck.data.language.corpus import load_language
 from limbeck.data.language.documents import Documents, read_documents
-from limbeck.data.language.settings import BlockSettings
-from limbeck.data.settings import DataSettings
-from limbeck.data.sources.chats import Chat
+from limbeck.data.language.pack import Blocks
+from limbeck.data.settings import BlockSettings, DataSettings
 from tiny_language import CHATML, byte_level, wordpiece
 
 TALK: Chat = [

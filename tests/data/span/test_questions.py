@@ -9,7 +9,8 @@ import pytest
 
 from limbeck.core.errors import DataError
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.span.corpus import encode_questions, read_questions
+from limbeck.data.span.questions import read_questions
+from limbeck.data.span.windows import encode_questions
 from tiny import make_tokenizer
 from tiny_language import byte_level, wordpiece
 from tiny_places import make_questions
@@ -153,7 +154,7 @@ def test_an_empty_start_in_a_sheet_is_none(tmp_path):
 def test_a_sheet_says_which_questions_have_no_answer(tmp_path, yes, no):
     given = sheet(tmp_path / "a.csv", f"which?,red blue,red,0,{no}", f"who?,red blue,,,{yes}")
     found = load(**given)
-    assert [(one.impossible, one.answered) for one in found.items("train")] == [(False, True), (True, True)]
+    assert [(one.impossible, one.has_label) for one in found.items("train")] == [(False, True), (True, True)]
     assert found.rows.nullable
 
 

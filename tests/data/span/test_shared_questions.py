@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.span.corpus import encode_questions, read_questions
+from limbeck.data.span.questions import read_questions
+from limbeck.data.span.windows import encode_questions
 from tiny_language import byte_level
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"

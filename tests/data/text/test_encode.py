@@ -14,10 +14,8 @@ from transformers import PreTrainedTokenizerFast
 
 from limbeck.core.errors import ModelError
 from limbeck.core.task import TaskInfo
-from limbeck.data.batches import batches, to_batch
-from limbeck.data.padding import Collator
-from limbeck.data.text.encode import encode
-from limbeck.data.text.examples import Examples
+from limbeck.data.batches import Collator, batches, to_batch
+from limbeck.data.text.examples import Examples, encode
 
 TASK = TaskInfo(kind="classify", labels=("a", "b"))
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"]
@@ -74,7 +72,7 @@ def test_the_tokenizers_own_limit_and_padding_hold() -> None:
 def test_many_chunks_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [" ".join("abcdefgh"[: 1 + n % 8]) for n in range(25)]
     whole = encode(examples(texts), tokenizer(), 8)
-    monkeypatch.setattr("limbeck.data.text.encode._CHUNK", 4)
+    monkeypatch.setattr("limbeck.data.text.examples.CHUNK", 4)
     chunked = encode(examples(texts), tokenizer(), 8)
     assert [whole[i] for i in range(25)] == [chunked[i] for i in range(25)]
     assert whole.truncated == chunked.truncated == 6

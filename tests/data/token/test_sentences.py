@@ -8,11 +8,10 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Value
 from transformers import CanineTokenizer
 
 from limbeck.core.errors import DataError, KnobError, MismatchError, ModelError
-from limbeck.data.batches import batches, to_batch
-from limbeck.data.padding import Collator
+from limbeck.data.batches import Collator, batches, to_batch
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.token.corpus import encode_sentences, read_sentences
-from limbeck.data.token.sentences import is_plain, scheme
+from limbeck.data.token.sentences import is_plain, read_sentences, scheme
+from limbeck.data.token.windows import encode_sentences
 from tiny import make_tokenizer
 from tiny_language import byte_level, wordpiece
 from tiny_places import TAGS, make_sentences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,14 +12,12 @@ from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import SplitCard
 from limbeck.core.task import LanguageKind
-from limbeck.data.language.blocks import Blocks
-from limbeck.data.language.chat_tokens import pack_chats, tokenise_chats
+from limbeck.data.language.chats import pack_chats, tokenise_chats
 from limbeck.data.language.documents import Documents, read_documents
 from limbeck.data.language.next_sentence import pairs, tokens_cut
-from limbeck.data.language.pack import FEWEST, Packed, frame_of, pack, sentences, tokenise
-from limbeck.data.language.settings import BlockSettings
-from limbeck.data.settings import DataSettings
-from limbeck.data.splits import SPLITS, Splits, limited, log_card
+from limbeck.data.language.pack import FEWEST, Blocks, Packed, frame_of, pack, sentences, tokenise
+from limbeck.data.settings import BlockSettings, DataSettings
+from limbeck.data.splits import SPLITS, Splits, draw, log_card
 from limbeck.data.uids import hash64
 
 _SEED = 0  # of sentence pairs: the same for every student, so that one cache serves all
@@ -69,17 +67,18 @@ def load_language(
         ("dev", text.held_out, "--blocks.held-out"),
         ("test", text.held_out, "--blocks.held-out"),
     ):
-        blocks[split] = limited(blocks[split], most, _hashes, notes, f"{split}: {{}} of {{}} blocks ({knob})")
-    card = documents.card.model_copy(
-        update={
-            "splits": {
-                split: SplitCard(source=read.source, rows=len(blocks[split]), labelled=len(blocks[split].ids))
-                for split, read in used.items()
-            },
-            "dropped": dict(sum((Counter(part.rows) for part in packed.values()), Counter(documents.card.dropped))),
-            "truncated": sum(part.truncated for part in packed.values()),
-            "notes": notes,
-        }
+        found = blocks[split]
+        hashes = [hash64("limit", found.ids[found.tokens(index)].tobytes()) for index in range(len(found))]
+        if drawn := draw(hashes, most, notes, f"{split}: {{}} of {{}} blocks ({knob})"):
+            blocks[split] = found.take(drawn)
+    card = documents.card.but(
+        splits={
+            split: SplitCard(source=read.source, rows=len(blocks[split]), labelled=len(blocks[split].ids))
+            for split, read in used.items()
+        },
+        dropped=dict(sum((Counter(part.rows) for part in packed.values()), Counter(documents.card.dropped))),
+        truncated=sum(part.truncated for part in packed.values()),
+        notes=notes,
     )
     log_card(watcher, card, unit="chats" if documents.chats else "documents", block_length=length)
     return LanguageCorpus(**blocks, card=card, length=length)
@@ -136,7 +135,3 @@ def _notes(packed: Mapping[str, Packed], text: BlockSettings, length: int) -> li
 
 def _plural(noun: str, count: int) -> str:
     return noun + "s" * (count != 1)
-
-
-def _hashes(blocks: Blocks) -> Iterator[int]:
-    return (hash64("limit", blocks.ids[blocks.tokens(index)].tobytes()) for index in range(len(blocks)))

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from limbeck.core.task import Kind
-from limbeck.data.language.blocks import Blocks
 from limbeck.data.language.masking import Masker
+from limbeck.data.language.pack import Blocks
 from limbeck.data.uids import block_uid
 
 

@@ -14,8 +14,8 @@ from math import ceil
 import numpy as np
 
 from limbeck.core.errors import KnobError, ModelError
-from limbeck.data.language.blocks import Blocks
-from limbeck.data.language.settings import MaskSettings
+from limbeck.data.language.pack import Blocks
+from limbeck.data.settings import MaskSettings
 
 GROUP = 32  # consecutive blocks that share one count of rare tokens; DistilBERT shares it in a batch, which may vary
 _RARITY = 0.7  # a token seen n times has the weight n^-0.7; DistilBERT code

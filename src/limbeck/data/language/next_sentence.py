@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from limbeck.core.errors import DataError, ModelError
-from limbeck.data.language.blocks import Blocks
+from limbeck.data.language.pack import Blocks
 
 Documents = Sequence[Sequence[Sequence[int]]]  # of sentences of token ids
 

@@ -11,11 +11,50 @@ import numpy as np
 
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.task import LanguageKind
-from limbeck.data.language.blocks import Blocks
+from limbeck.data.text.examples import spans
 
 FEWEST = 8  # tokens a short piece must have to be worth a block
 _TEXTS = 1000  # texts handed to the tokenizer at once: bounds the memory its Python lists take
 _CHARACTERS = 2_000_000
+
+
+def _nothing() -> np.ndarray:
+    return np.empty(0, dtype=np.int8)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Block i holds the tokens from offsets[i] to offsets[i + 1]. Columns that are not needed are empty."""
+
+    ids: np.ndarray  # [tokens] int32
+    offsets: np.ndarray  # [blocks + 1] int64
+    special: np.ndarray  # [tokens] bool: [CLS], [SEP] and the like, put there by the tokenizer: never predicted
+    inside: np.ndarray = field(default_factory=_nothing)  # [tokens] bool: goes on with the word of the token before
+    learnt: np.ndarray = field(default_factory=_nothing)  # [tokens] bool: to be learnt (chats); empty for all
+    types: np.ndarray = field(default_factory=_nothing)  # [tokens] int8: segment, 0 or 1; empty if the model has none
+    # [blocks] int8: 0 next sentence, 1 random; empty if no pairs
+    next_sentence_label: np.ndarray = field(default_factory=_nothing)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    def tokens(self, index: int) -> slice:
+        return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
+
+    def take(self, indices: Sequence[int] | np.ndarray) -> Blocks:
+        """These blocks, in this order."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        flat, offsets = spans(self.offsets[chosen], self.lengths[chosen])
+        columns = {
+            name: column[flat] if len(column := getattr(self, name)) else column
+            for name in ("ids", "special", "inside", "learnt", "types")
+        }
+        follows = self.next_sentence_label
+        return Blocks(offsets=offsets, next_sentence_label=follows[chosen] if len(follows) else follows, **columns)
 
 
 @dataclass(frozen=True)
@@ -67,7 +106,7 @@ def tokenise(texts: Sequence[str], tokenizer: Any, kind: LanguageKind) -> Blocks
             inside.append(_inside([encoding.word_ids for encoding in found.encodings]))
     flat = np.concatenate([np.empty(0, dtype=np.int32), *ids])
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
-    return Blocks(flat, offsets, _special(flat, tokenizer, kind), np.concatenate(inside) if inside else _no_marks())
+    return Blocks(flat, offsets, _special(flat, tokenizer, kind), np.concatenate([np.empty(0, dtype=bool), *inside]))
 
 
 def encoded(texts: Sequence[str], tokenizer: Any) -> Iterator[Any]:
@@ -108,7 +147,8 @@ def _inside(words: Sequence[Sequence[int | None]]) -> np.ndarray:
 
 
 def _special(ids: np.ndarray, tokenizer: Any, kind: LanguageKind) -> np.ndarray:
-    """A "[SEP]" that a text spells out is the special token. A word that the vocabulary lacks is a word all the same.
+    """A "[SEP]" that a text spells out is the special token. [UNK] is not marked here, but it is never masked either:
+    a `Masker` leaves out all special ids of the tokenizer.
 
     Causal models predict their special tokens: the end of the text is how they learn to stop."""
     if kind == "generate":
@@ -187,7 +227,3 @@ def sentences(texts: Sequence[str], tokenizer: Any) -> tuple[list[list[list[int]
         return [[next(rows) for _ in document] for document in lines]
 
     return nested(flat.ids), nested(flat.inside) if len(flat.inside) else []
-
-
-def _no_marks() -> np.ndarray:
-    return np.empty(0, dtype=bool)

@@ -1,22 +1,55 @@
-"""Texts of several directions: read, kept from giving each other away, and put together."""
+"""Several directions of translation: the tags by which one student tells them apart, and their texts, read, kept from
+giving each other away, and put together."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from limbeck.core.errors import DataError
+from limbeck.core.errors import DataError, KnobError
 from limbeck.core.progress import Watcher
-from limbeck.core.record import DataCard, SplitCard
-from limbeck.data.seq2seq.direction_settings import DirectionSettings, prefix_of, target_language
+from limbeck.core.record import SplitCard
 from limbeck.data.seq2seq.pairs import Parallel, ParallelCorpus, read_parallel
-from limbeck.data.seq2seq.settings import ParallelSettings
-from limbeck.data.settings import DataSettings
+from limbeck.data.settings import DataSettings, DirectionSettings, ParallelSettings
+from limbeck.data.splits import SPLITS, Splits
 
+_LANGUAGE = r"[A-Za-z0-9_]+"
 REVERSED = "reversed in dev or test of another direction"
+
+
+def tag_of(language: str) -> str:
+    """The token before a source that names the target language: <2de>."""
+    if not re.fullmatch(_LANGUAGE, language):
+        raise KnobError(f"a language cannot be called '{language}'", "use letters and digits, as in de or zh_Hant")
+    return f"<2{language}>"
+
+
+def prefix_of(language: str) -> str:
+    return f"{tag_of(language)} "
+
+
+def target_language(direction: str) -> str:
+    """de of en-de."""
+    if not re.fullmatch(f"{_LANGUAGE}-{_LANGUAGE}", direction):
+        raise KnobError(
+            f"a direction cannot be called '{direction}'", "name it by two languages and one dash, as in en-de"
+        )
+    return direction.rpartition("-")[2]
+
+
+def check_directions(directions: Mapping[str, DirectionSettings]) -> None:
+    """Refuses what can be refused before anything is opened."""
+    for name, direction in directions.items():
+        target_language(name)
+        for knob_name in ("teacher", "train"):
+            if not getattr(direction, knob_name):
+                raise KnobError(
+                    f"the direction {name} has no {knob_name}", f"give it as {knob_name} = … in [directions.{name}]"
+                )
 
 
 def read_directions(
@@ -72,34 +105,18 @@ def _bare(name: str, sources: Iterable[str], prefix: str) -> list[str]:
 
 def concatenate(corpora: Mapping[str, ParallelCorpus], repeats: Mapping[str, int]) -> ParallelCorpus:
     """All rows, direction after direction; those of train as often as `repeat` says."""
-    train = _joined([corpus.train for name, corpus in corpora.items() for _ in range(repeats[name])])
-    dev, test = (_joined([corpus.splits[split] for corpus in corpora.values()]) for split in ("dev", "test"))
-    found = ParallelCorpus(train, dev, test, _card(corpora, repeats))
-    rows = {split: found.card.splits[split].but(rows=len(part)) for split, part in found.splits.items()}
-    rows["train"] = rows["train"].but(labelled=int(train.has_target.sum()))
-    return replace(found, card=found.card.but(splits=rows))
-
-
-def _joined(parts: Sequence[Parallel]) -> Parallel:
-    return Parallel(
-        [source for part in parts for source in part.sources],
-        [target for part in parts for target in part.targets],
-        np.concatenate([part.uids for part in parts]),
-    )
-
-
-def _card(corpora: Mapping[str, ParallelCorpus], repeats: Mapping[str, int]) -> DataCard:
     cards = {name: corpus.card for name, corpus in corpora.items()}
-    splits = {
-        split: SplitCard(
+    found, splits = {}, {}
+    for split in SPLITS:
+        times = repeats if split == "train" else dict.fromkeys(corpora, 1)
+        found[split] = _joined([corpus.splits[split] for name, corpus in corpora.items() for _ in range(times[name])])
+        splits[split] = SplitCard(
             source="; ".join(f"{name}: {card.splits[split].source}" for name, card in cards.items()),
-            rows=sum(card.splits[split].rows for card in cards.values()),
-            labelled=sum(card.splits[split].labelled for card in cards.values()),
+            rows=len(found[split]),
+            labelled=int(found[split].has_target.sum()),
         )
-        for split in ("train", "dev", "test")
-    }
     often = [f"{name}: training rows are seen {times} times an epoch" for name, times in repeats.items() if times > 1]
-    return DataCard(
+    card = next(iter(cards.values())).but(
         source="; ".join(f"{name}: {card.source}" for name, card in cards.items()),
         columns={f"{role} of {name}": column for name, card in cards.items() for role, column in card.columns.items()},
         read=sum(card.read for card in cards.values()),
@@ -107,4 +124,13 @@ def _card(corpora: Mapping[str, ParallelCorpus], repeats: Mapping[str, int]) -> 
         duplicates=sum(card.duplicates for card in cards.values()),
         splits=splits,
         notes=[*(f"{name}: {note}" for name, card in cards.items() for note in card.notes), *often],
+    )
+    return Splits(**found, card=card)
+
+
+def _joined(parts: Sequence[Parallel]) -> Parallel:
+    return Parallel(
+        [source for part in parts for source in part.sources],
+        [target for part in parts for target in part.targets],
+        np.concatenate([part.uids for part in parts]),
     )

@@ -11,25 +11,20 @@ import numpy as np
 from limbeck.core.errors import DataError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import SplitCard
-from limbeck.data.seq2seq.columns import ParallelTable
-from limbeck.data.seq2seq.settings import ParallelSettings
-from limbeck.data.settings import DataSettings
-from limbeck.data.sources.parallel import gather_pairs
+from limbeck.data.settings import DataSettings, ParallelSettings
+from limbeck.data.sources.parallel import ParallelTable, gather_pairs
 from limbeck.data.splits import (
     Division,
     RowSelection,
     Splits,
     card_columns,
-    count_repeats,
     cut_missing,
+    draw,
     in_order,
-    limited,
     log_card,
-    overlaps,
-    whole_as_test,
-    with_empty,
+    measured_split,
 )
-from limbeck.data.text.rows import TextRow
+from limbeck.data.text.examples import TextRow
 from limbeck.data.uids import source_uids
 
 
@@ -66,14 +61,16 @@ def read_parallel(
 
     With `only_test` the whole file is the test split, and train and dev are empty."""
     tables, notes = gather_pairs(settings, pairs, data)
-    given = {split: _select(found) for split, found in in_order(tables).items()}
+    tables = in_order(tables)
+    given = {split: _select(found) for split, found in tables.items()}
     if only_test:
-        given = whole_as_test(given, "", labelled=False)
-        tables = {"test": next(found for found in reversed(in_order(tables).values()))}
-    whole = cut_missing(given, settings, "text") if "train" in given else with_empty(given)
+        split = measured_split(given, labelled=False)
+        given, tables = {"test": given[split]}, {"test": tables[split]}
+    whole = cut_missing(given, settings, "text")
     parts = {split: _with_target(split, part) for split, part in whole.items()}
     untranslated = Counter({"empty target": sum(len(whole[split]) - len(parts[split]) for split in parts)})
-    parts["train"] = limited(parts["train"], settings.limit, _source_hashes, notes)
+    if drawn := draw(source_uids([row.text for row in parts["train"].rows]), settings.limit, notes):
+        parts["train"] = parts["train"].take(drawn)
     found = {split: _parallel(part, pairs.prefix) for split, part in parts.items()}
     card = Division(parts, given, +untranslated).card(
         card_columns(
@@ -83,8 +80,9 @@ def read_parallel(
             split: SplitCard(source=parts[split].source, rows=len(part), labelled=int(part.has_target.sum()))
             for split, part in found.items()
         },
-        **count_repeats((part.sources, [None] * len(part)) for part in found.values()),
-        notes=[*notes, *overlaps({split: part.sources for split, part in found.items()}, "source")],
+        "source",
+        {split: part.sources for split, part in found.items()},
+        notes=notes,
     )
     log_card(
         watcher,
@@ -100,11 +98,10 @@ def _select(found: ParallelTable) -> RowSelection[TextRow]:
     together."""
     table = found.table
     pairs = enumerate(zip(table.columns["source"], table.columns["target"], strict=True))
-    rows = [TextRow(table, index, source, label=target or None) for index, (source, target) in pairs if source]
+    rows = [TextRow.of(table, index, source, label=target or None) for index, (source, target) in pairs if source]
     if not rows:
         raise DataError(f"{table.source}: no row has a text to translate", "give others, or choose other columns")
-    dropped = Counter({"blank line": table.blank, "empty source": len(table) - len(rows)})
-    return RowSelection(rows, table.source, +dropped, len(table) + table.blank)
+    return RowSelection.of(table, rows, {"empty source": len(table) - len(rows)})
 
 
 def _with_target(split: str, part: RowSelection[TextRow]) -> RowSelection[TextRow]:
@@ -118,10 +115,6 @@ def _with_target(split: str, part: RowSelection[TextRow]) -> RowSelection[TextRo
             f"give a file that has them with --data.{split}",
         )
     return replace(part, rows=rows)
-
-
-def _source_hashes(part: RowSelection[TextRow]) -> np.ndarray:
-    return source_uids([row.text for row in part.rows])
 
 
 def _parallel(part: RowSelection[TextRow], prefix: str) -> Parallel:

@@ -5,16 +5,15 @@ A uid is of source and target: another target is another example, so an output c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from limbeck.core.task import Kind
-from limbeck.data.ragged import flatten
+from limbeck.data.text.examples import flatten, tokenise
 from limbeck.data.uids import pair_uid
 
-_CHUNK = 2000  # texts handed to the tokenizer at once: bounds the memory its Python lists take
 Tokens = Sequence[Sequence[int]] | Sequence[np.ndarray]  # of each row
 
 
@@ -58,9 +57,6 @@ class Sequences:
             "uids": int(self.uids[index]),
         }
 
-    def all_uids(self) -> np.ndarray:
-        return self.uids
-
     def take(self, indices: Sequence[int] | np.ndarray) -> Sequences:
         """Some of the rows; how many of them were cut is not counted again."""
         return Sequences([self.source(i) for i in indices], [self.target(i) for i in indices], self.start)
@@ -71,24 +67,6 @@ def encode_sequences(
 ) -> Sequences:
     """Tokens of every text, at most max_length of each side, or model_max_length if that is less."""
     longest = min(max_length, tokenizer.model_max_length)
-    read, cut = _tokens(lambda texts, **how: tokenizer(texts, **how), sources, longest)
-    labels, also_cut = _tokens(lambda texts, **how: tokenizer(text_target=texts, **how), targets, longest)
-    return Sequences(read, labels, start, truncated=len(cut | also_cut))
-
-
-def _tokens(
-    tokenize: Callable[..., Mapping[str, Any]], texts: Sequence[str], longest: int
-) -> tuple[list[np.ndarray], set[int]]:
-    """Of each text, and which texts are cut. Only these are tokenised twice: the tokenizer knows what must end them."""
-    # not padded, whatever the tokenizer's own file says
-    how = {"padding": False, "return_attention_mask": False, "verbose": False}
-    found: list[np.ndarray] = []
-    for first in range(0, len(texts), _CHUNK):
-        rows = tokenize(list(texts[first : first + _CHUNK]), truncation=False, **how)["input_ids"]
-        found += [np.array(row, dtype=np.int32) for row in rows]
-    cut = [row for row, tokens in enumerate(found) if len(tokens) > longest]
-    if cut:
-        rows = tokenize([texts[row] for row in cut], truncation=True, max_length=longest, **how)["input_ids"]
-        for row, tokens in zip(cut, rows, strict=True):
-            found[row] = np.array(tokens, dtype=np.int32)
-    return found, set(cut)
+    read, cut = tokenise(tokenizer, longest, sources)
+    labels, also_cut = tokenise(tokenizer, longest, targets, target=True)
+    return Sequences(read["input_ids"], labels["input_ids"], start, truncated=len(cut | also_cut))

@@ -9,7 +9,7 @@ from pathlib import Path
 from limbeck.core.errors import DataError, KnobError
 from limbeck.data.columns import NO_LABELS
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.sources.files import decode, missing, suffix_of, unzipped
+from limbeck.data.sources.files import file_text, suffix_of
 from limbeck.data.sources.tables import Table
 
 SUFFIXES = (".conll", ".bio", ".iob", ".iob2", ".txt")
@@ -27,10 +27,7 @@ def read_conll(path: Path, settings: DataSettings, windows: WindowSettings) -> T
     """One row per sentence: its words, and its tags unless the file has one column only.
 
     Columns have the names that the flags use, so that they are found by them."""
-    if not path.exists():
-        raise missing(path)
-    text = decode(unzipped(path), str(path), settings.encoding)
-    sentences = _sentences(_lines(text), str(path))
+    sentences = _sentences(_lines(file_text(path, settings)), str(path))
     if not sentences:
         raise DataError(f"{path} holds no sentence", "give a file with a word and its tag on every line")
     width = len(sentences[0][0][1])

@@ -1,4 +1,4 @@
-"""One file becomes one Table: CSV, TSV, JSONL, Parquet, and gzip of these."""
+"""One file becomes one Table, or one text: CSV, TSV, JSONL, Parquet, plain text, and gzip of these."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from limbeck.data.sources import delimited
 from limbeck.data.sources.tables import Table, from_arrow, from_records
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet")
+PLAIN = (".txt", ".text", ".raw", ".md")  # running text
 _GZIP = b"\x1f\x8b"
 
 
@@ -39,6 +40,19 @@ def read_file(path: Path | str, settings: DataSettings) -> Table:
     if suffix in (".csv", ".tsv", ".txt"):
         return delimited.parse(text, suffix, str(path), settings)
     return _json(text, str(path))
+
+
+def read_text(path: Path, settings: DataSettings) -> str:
+    """A file whose lines end in line feeds. In a file that has them, a lone carriage return is a space."""
+    text = file_text(path, settings).replace("\r\n", "\n")
+    return text.replace("\r", " " if "\n" in text else "\n")
+
+
+def file_text(path: Path, settings: DataSettings) -> str:
+    """All of a file as it stands there, unzipped and decoded."""
+    if not path.exists():
+        raise missing(path)
+    return decode(unzipped(path), str(path), settings.encoding)
 
 
 def suffix_of(path: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from limbeck.core.errors import DataError
 from limbeck.data.settings import DataSettings
-from limbeck.data.sources.files import decode, missing, read_file, suffix_of, unzipped
+from limbeck.data.sources.files import file_text, read_file, suffix_of
 from limbeck.data.sources.tables import Table
 
 _SHAPE = "write it as SQuAD does: data → paragraphs → context, qas → question, answers → text, answer_start"
@@ -16,12 +16,9 @@ _SHAPE = "write it as SQuAD does: data → paragraphs → context, qas → quest
 
 def read_squad(path: Path, settings: DataSettings) -> Table:
     """One row per question. A .json file that is not in SQuAD's layout is read as any table is."""
-    if not path.exists():
-        raise missing(path)
     if suffix_of(path) == ".json":
-        text = decode(unzipped(path), str(path), settings.encoding)
         try:
-            found = json.loads(text)
+            found = json.loads(file_text(path, settings))
         except json.JSONDecodeError:
             found = None  # one object per line, or an error that read_file explains
         if isinstance(found, dict) and "data" in found:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from limbeck.core.errors import DataError
+from limbeck.core.task import ENDS, TaskInfo
 from limbeck.data.columns import NO_LABELS, find_column
-from limbeck.data.settings import WindowSettings
+from limbeck.data.settings import DataSettings, WindowSettings
+from limbeck.data.sources.gather import Tables, gather
+from limbeck.data.sources.squad import read_squad
 from limbeck.data.sources.tables import NUMBER, Table, is_missing, unboxed
-from limbeck.data.splits import RowSelection
+from limbeck.data.splits import RowSelection, divide, in_order, measured_split
 from limbeck.data.uids import parts_split_hash
+from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_train
 
 _ROLES = {
     "question": ("question", "query"),
@@ -33,48 +38,58 @@ EMPTY = (
 
 
 @dataclass(frozen=True)
-class Question:
-    question: str
-    context: str
-    answers: tuple[str, ...]  # any of them is right; none: it has no answer, or no label
-    spans: tuple[tuple[int, int], ...]  # characters of those that were found
-    answered: bool  # labelled: with an answer, or as having none
-    where: str
+class Question(WindowRow):
+    spans: tuple[tuple[int, int], ...] = ()  # characters of those answers that were found
+
+    @property
+    def question(self) -> str:
+        return self.key[0]
+
+    @property
+    def context(self) -> str:
+        return self.key[1]
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """Any of them is right; none: it has no answer, or no label."""
+        return self.gold
 
     @property
     def impossible(self) -> bool:
-        return self.answered and not self.answers
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return (self.question, self.context)
-
-    @property
-    def group(self) -> tuple[str, ...]:
-        """What is never cut apart."""
-        return (self.context,)
-
-    @property
-    def split_hash(self) -> float:
-        return parts_split_hash(self.group, self.where)
-
-    @property
-    def has_label(self) -> bool:
-        return self.answered
-
-    @property
-    def gold(self) -> tuple[str, ...]:
-        return self.answers
-
-    @property
-    def texts(self) -> tuple[str, str]:
-        return self.question, self.context
-
-    def with_gold(self, prediction: str) -> Question:
-        return replace(self, answers=(prediction,) if prediction else (), answered=True)
+        return self.has_label and not self.gold
 
 
-def select_questions(
+def read_questions(
+    settings: DataSettings, windows: WindowSettings, data: object | None = None, only_test: bool = False
+) -> WindowRows[Question]:
+    """Questions in train, dev and test. With `only_test` the whole file is the test split."""
+    remarks: Counter[str] = Counter()
+    source, given, columns = _select(settings, windows, data, remarks)
+    if only_test:
+        given = {"test": given[measured_split(given, "name the column with --windows.answer-column")]}
+    division = divide(given, settings, "paragraph", source.named)
+    notes = [*source.notes, *division.notes]
+    division = limit_train(division, settings.limit, notes)
+    notes += [f"{count:,} {what}" for what, count in (+remarks).items()]
+    nullable = any(row.impossible for part in division.parts.values() for row in part.rows)
+    task = TaskInfo(kind="answer", labels=ENDS)
+    return build_rows(division, task, columns, notes, "paragraph", nullable=nullable)
+
+
+def timing_questions(settings: DataSettings, windows: WindowSettings) -> list[tuple[str, str]]:
+    """(question, context) of every row of a file, with an answer or without."""
+    return [row.texts for row in _select(settings, windows, None, Counter())[1]["train"].rows]
+
+
+def _select(
+    settings: DataSettings, windows: WindowSettings, data: object | None, remarks: Counter[str]
+) -> tuple[Tables, dict[str, RowSelection[Question]], dict[str, str]]:
+    source = gather(settings, data, read_squad)
+    found = {split: _select_table(table, windows, remarks) for split, table in in_order(source.tables).items()}
+    return source, {split: part for split, (part, _) in found.items()}, next(columns for _, columns in found.values())
+
+
+def _select_table(
     table: Table, windows: WindowSettings, remarks: Counter[str]
 ) -> tuple[RowSelection[Question], dict[str, str]]:
     """The questions of a table, and the columns they come from; `remarks` counts what to mention."""
@@ -90,7 +105,7 @@ def select_questions(
                 f"name it with --windows.{role}-column",
             )
     questions: list[Question] = []
-    dropped = Counter({"blank line": table.blank})
+    dropped: Counter[str] = Counter()
     for row in range(len(table)):
         cells = {role: table.columns[name][row] if name else None for role, name in roles.items()}
         where = table.where(row) + (f" (id {table.columns['id'][row]})" if "id" in table.columns else "")
@@ -99,12 +114,12 @@ def select_questions(
             dropped["empty question or text"] += 1
             continue
         found = _question(question, context, cells, roles, where, remarks)
-        if found.answers and not found.spans:
+        if found.gold and not found.spans:
             dropped["answer that does not occur in its text"] += 1
         else:
             questions.append(found)
     columns = {role: name for role, name in roles.items() if name}
-    return RowSelection(questions, table.source, +dropped, len(table) + table.blank), columns
+    return RowSelection.of(table, questions, dropped), columns
 
 
 def _text(value: Any, column: str, where: str) -> str:
@@ -121,19 +136,26 @@ def _text(value: Any, column: str, where: str) -> str:
 def _question(
     question: str, context: str, cells: Mapping[str, Any], roles: Mapping[str, str], where: str, remarks: Counter[str]
 ) -> Question:
-    answered, given = _given(cells["answer"], cells["start"], roles["start"], where)
-    if _flag(cells["impossible"], roles["impossible"], where):
-        return Question(question, context, (), (), True, where)
-    said = [(text, start) for text, start in given if text.strip()]
-    if given and not said:
+    has_label, given = _answers(cells["answer"], cells["start"], roles["start"], where)
+    impossible = _flag(cells["impossible"], roles["impossible"], where)
+    answers = [] if impossible else [(text, start) for text, start in given if text.strip()]
+    if given and not answers and not impossible:
         remarks[EMPTY] += 1
-        answered = False
-    spans = [_span(text, start, context, remarks) for text, start in said]
-    answers = tuple(dict.fromkeys(text for text, _ in said))
-    return Question(question, context, answers, tuple(dict.fromkeys(span for span in spans if span)), answered, where)
+        has_label = False
+    spans = [_span(text, start, context, remarks) for text, start in answers]
+    return Question(
+        key=(question, context),
+        texts=(question, context),
+        gold=tuple(dict.fromkeys(text for text, _ in answers)),
+        has_label=has_label or impossible,
+        where=where,
+        group=(context,),
+        split_hash=parts_split_hash((context,), where),
+        spans=tuple(dict.fromkeys(span for span in spans if span)),
+    )
 
 
-def _given(cell: Any, start: Any, column: str, where: str) -> tuple[bool, list[tuple[str, int | None]]]:
+def _answers(cell: Any, start: Any, column: str, where: str) -> tuple[bool, list[tuple[str, int | None]]]:
     """Whether there is a label; and the answers, each with its answer_start."""
     cell = unboxed(cell)
     if is_missing(cell):
@@ -199,7 +221,7 @@ def _span(text: str, start: int | None, context: str, remarks: Counter[str]) -> 
         start += len(text) - len(text.lstrip())
         if context.startswith(core, start):
             return start, start + len(core)
-    places = _occurrences(core, context)
+    places = [match.start() for match in re.finditer(f"(?={re.escape(core)})", context)]  # overlapping ones too
     if not places:
         return None
     if start is None or start < 0:
@@ -208,12 +230,3 @@ def _span(text: str, start: int | None, context: str, remarks: Counter[str]) -> 
     remarks[MOVED] += 1
     near = min(places, key=lambda place: abs(place - start))
     return near, near + len(core)
-
-
-def _occurrences(text: str, context: str) -> list[int]:
-    places = []
-    place = context.find(text)
-    while place >= 0:
-        places.append(place)
-        place = context.find(text, place + 1)
-    return places

@@ -2,81 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from limbeck.core.progress import Silent, Watcher
+from limbeck.data.settings import DataSettings, WindowSettings
 from limbeck.data.span.questions import Question
 from limbeck.data.uids import parts_uid
-from limbeck.data.windows import Window, model_inputs, windows_of
+from limbeck.data.windows import (
+    CHUNK,
+    Window,
+    WindowCorpus,
+    WindowRows,
+    Windows,
+    build_corpus,
+    check_fast,
+    cut_windows,
+    model_inputs,
+    numbered,
+)
 
-_CHUNK = 500  # questions handed to the tokenizer at once: bounds the memory its Python lists take
 
+def encode_questions(
+    found: WindowRows[Question],
+    tokenizer: Any,
+    settings: DataSettings,
+    windows: WindowSettings,
+    watcher: Watcher = Silent(),  # noqa: B008
+) -> WindowCorpus:
+    """Cuts into windows; logs what was chosen and what became of every row.
 
-class Room(NamedTuple):
-    """How a model's length is shared out, in tokens."""
-
-    length: int
-    question: int
-    stride: int
-
-
-def room_for(length: int, question: int, stride: int, tokenizer: Any) -> Room:
-    """A question gets at most half, and windows overlap by at most half of what it leaves."""
+    A question gets at most half of a window, and windows overlap by at most half of what it leaves."""
+    check_fast(tokenizer)
+    length = min(settings.max_length, tokenizer.model_max_length)
     free = length - tokenizer.num_special_tokens_to_add(pair=True)
-    question = min(question, free // 2)
-    return Room(length, question, min(stride, (free - question) // 2))
-
-
-def answer_windows(
-    questions: Sequence[Question], times: Sequence[int], tokenizer: Any, room: Room, nullable: bool
-) -> tuple[list[Window], int]:
-    """The windows, and how many questions were truncated. `times` is how often each question came before.
-
-    If questions may be without an answer, position 0 stands for that, and a window without the answer points there.
-    Else such a window has no label: only the teacher's output is learnt from it."""
-    made: list[Window] = []
-    cut = 0
-    for start in range(0, len(questions), _CHUNK):
-        part = questions[start : start + _CHUNK]
-        short = _cut([question.question for question in part], tokenizer, room.question)
-        cut += sum(text != question.question for text, question in zip(short, part, strict=True))
-        found = tokenizer(
-            short,
-            [question.context for question in part],
-            truncation="only_second",
-            max_length=room.length,
-            stride=room.stride,
-            return_overflowing_tokens=True,
-            return_offsets_mapping=True,
-            padding=False,
-            verbose=False,
+    longest = min(windows.longest_question, free // 2)
+    stride = min(windows.stride, (free - longest) // 2)
+    made, notes = {}, []
+    for split, questions, times, uids in numbered(found):
+        short = _cut([row.question for row in questions], tokenizer, longest)
+        truncated = sum(text != row.question for text, row in zip(short, questions, strict=True))
+        pairs = [(text, row.context) for text, row in zip(short, questions, strict=True)]
+        answers = [
+            _window(item, questions[item], times[item], short[item], tokens, number, mine, found.nullable)
+            for item, tokens, mine in cut_windows(pairs, tokenizer, length, stride)
+            for number in mine
+        ]
+        made[split] = Windows([window for window in answers if window], uids, truncated)
+    if cut := sum(part.truncated for part in made.values()):
+        notes.append(f"{cut:,} questions are cut to {longest} tokens")
+    if (longest, stride) != (windows.longest_question, windows.stride):
+        notes.append(
+            f"of {length} tokens a question gets {longest} at most and windows share {stride}; "
+            "more needs a larger --data.max-length"
         )
-        owners = np.array(found["overflow_to_sample_mapping"])
-        for item, question in enumerate(part):
-            mine = windows_of(owners, item)
-            for window in mine:
-                edges = (window == mine[0], window == mine[-1])
-                inside = np.array([side == 1 for side in found.sequence_ids(window)], dtype=bool)
-                if not inside.any():
-                    continue
-                where = np.array(found["offset_mapping"][window], dtype=np.int32)
-                first, last = int(where[inside][0, 0]), int(where[inside][-1, 1])
-                name = [f"{times[start + item]} {first} {last} {nullable:d}", short[item], question.context]
-                labels, has_label = _ends(question, inside, where, edges, nullable)
-                inside[0] |= nullable
-                uid = parts_uid("answer", name, question.where)
-                made.append(Window(start + item, uid, model_inputs(found, window), inside, labels, has_label, where))
-    return made, cut
+    return build_corpus(found, made, length, "texts hold no token", watcher, notes)
 
 
 def _cut(texts: list[str], tokenizer: Any, longest: int) -> list[str]:
-    found = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, padding=False, verbose=False)
-    return [
-        text[: offsets[longest - 1][1]] if len(offsets) > longest else text
-        for text, offsets in zip(texts, found["offset_mapping"], strict=True)
-    ]
+    """Each text, at most so many tokens of it."""
+    short = []
+    for start in range(0, len(texts), CHUNK):
+        some = texts[start : start + CHUNK]
+        found = tokenizer(some, add_special_tokens=False, return_offsets_mapping=True, padding=False, verbose=False)
+        for text, offsets in zip(some, found["offset_mapping"], strict=True):
+            short.append(text[: offsets[longest - 1][1]] if len(offsets) > longest else text)
+    return short
+
+
+def _window(
+    item: int, question: Question, times: int, short: str, tokens: Any, number: int, mine: list[int], nullable: bool
+) -> Window | None:
+    """Window `number` of a tokenizer's output, one of `mine`; none where it holds nothing of the context.
+
+    If questions may be without an answer, position 0 stands for that, and a window without the answer points there.
+    Else such a window has no label: only the teacher's output is learnt from it."""
+    inside = np.array([side == 1 for side in tokens.sequence_ids(number)], dtype=bool)
+    if not inside.any():
+        return None
+    where = np.array(tokens["offset_mapping"][number], dtype=np.int32)
+    first, last = int(where[inside][0, 0]), int(where[inside][-1, 1])
+    labels, has_label = _ends(question, inside, where, (number == mine[0], number == mine[-1]), nullable)
+    inside[0] |= nullable
+    name = [f"{times} {first} {last} {nullable:d}", short, question.context]
+    uid = parts_uid("answer", name, question.where)
+    return Window(item, uid, model_inputs(tokens, number), inside, labels, has_label, where)
 
 
 def _ends(
@@ -93,4 +104,4 @@ def _ends(
             start, stop = np.searchsorted(ends, begin, side="right"), np.searchsorted(begins, end, side="left") - 1
             if start <= stop:
                 return places[[start, stop]].astype(np.int64), np.array([True, True])
-    return np.zeros(2, dtype=np.int64), np.full(2, nullable and question.answered)
+    return np.zeros(2, dtype=np.int64), np.full(2, nullable and question.has_label)

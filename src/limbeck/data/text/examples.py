@@ -1,42 +1,70 @@
-"""Labelled texts, split into train, dev and test, each example under a uid of its own."""
+"""Labelled texts and pairs of texts: in train, dev and test, each under a uid of its own, and as token ids."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from limbeck.core.errors import DataError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import SplitCard
 from limbeck.core.task import TaskInfo
 from limbeck.data.columns import Roles, choose
-from limbeck.data.match import match
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.gather import gather
-from limbeck.data.sources.tables import Table
-from limbeck.data.splits import (
-    RowSelection,
-    Splits,
-    card_columns,
-    count_repeats,
-    divide,
-    in_order,
-    limited,
-    log_card,
-    overlaps,
-    whole_as_test,
-)
-from limbeck.data.text.labels import LabelEncoder, label_cells, label_encoder
-from limbeck.data.text.rows import TextRow, select_texts
-from limbeck.data.uids import repeats, text_uid
+from limbeck.data.sources.tables import Table, texts_of
+from limbeck.data.splits import RowSelection, Splits, card_columns, divide, draw, in_order, log_card, measured_split
+from limbeck.data.text.labels import Cell, label_cells, label_encoder, match
+from limbeck.data.uids import repeats, text_split_hash, text_uid
 
+CHUNK = 2000  # texts handed to a tokenizer at once: bounds the memory its Python lists take
 _FILLER = (
     "The morning train was late again, so half the office walked in together, shaking umbrellas and trading theories "
     "about the weather, the signals and the new timetable, while the coffee machine hummed, the first meeting waited, "
     "and somebody opened a window to let in the smell of rain, wet leaves and fresh bread from the bakery below."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class TextRow:
+    """A text or a pair of texts, as a table holds it."""
+
+    text: str
+    pair: str
+    where: str
+    split_hash: float
+    label: Cell = None
+    has_label: bool = False
+
+    @classmethod
+    def of(cls, table: Table, index: int, text: str, pair: str = "", label: Cell = None) -> Self:
+        where = table.where(index)
+        return cls(text, pair, where, text_split_hash(text, pair, where), label, label is not None)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.text, self.pair
+
+
+def select_texts(table: Table, roles: Roles) -> RowSelection[TextRow]:
+    """The rows whose texts are not empty, with their labels."""
+    texts, pairs = (
+        texts_of(table, name, "choose the text column with --text-column") if name else [""] * len(table)
+        for name in (roles.text, roles.pair)
+    )
+    full = [row for row in range(len(table)) if texts[row].strip() and (not roles.pair or pairs[row].strip())]
+    if not full:
+        raise DataError(
+            f"{table.source}: every row has an empty text in column '{roles.text}'", "choose another with --text-column"
+        )
+    labels = label_cells(table, roles, full) if roles.labels else [None] * len(full)
+    rows = [TextRow.of(table, row, texts[row], pairs[row], label) for row, label in zip(full, labels, strict=True)]
+    return RowSelection.of(table, rows, {"empty text": len(table) - len(rows)})
 
 
 @dataclass(frozen=True)
@@ -92,27 +120,46 @@ def read_texts(
 
     `known` are the classes of a teacher, for data without labels. With `only_test` the whole file is the test split,
     and train and dev are empty."""
-    tables = gather(settings, data)
-    given: dict[str, RowSelection[TextRow]] = {}
+    source = gather(settings, data)
+    tables = in_order(source.tables)
     columns: dict[str, Roles] = {}
-    for split, table in in_order(tables.tables).items():
+    for split, table in tables.items():
         columns[split] = choose(table, settings, follow=None if only_test else columns.get("train"))
-        given[split] = _with_labels(select_texts(table, columns[split]), table, columns[split])
+    given = {split: select_texts(table, columns[split]) for split, table in tables.items()}
+    first = "train"
     if only_test:
-        given = whole_as_test(given, "name the column with --label-column")
-        columns = {"test": choose(given["test"].rows[0].table, settings)}
-    roles, first = next(iter(zip(columns.values(), given.values(), strict=True)))
-    encoder = label_encoder([row.label for row in first.rows], settings, first.rows[0].table, roles, known)
-    division = divide(given, settings, "text", tables.named)
-    found = _examples(division.parts, encoder, bool(roles.pair))
-    repeated = count_repeats((part.keys, _gold(part)) for part in found.values())
-    notes = [*tables.notes, *division.notes]
-    found["train"] = limited(found["train"], settings.limit, lambda train: train.uids, notes)  # uids are hashes
+        first = measured_split(given, "name the column with --label-column")
+        given, columns = {"test": given[first]}, {"test": columns[first]}
+    roles, labels = next((columns[split], [row.label for row in part.rows]) for split, part in given.items())
+    encoder = label_encoder(labels, settings, tables[first], roles, known)
+    division = divide(given, settings, "text", source.named)
+    seen: Counter[tuple[str, str]] = Counter()
+    found = {}
+    for split, part in division.parts.items():
+        times = repeats([row.key for row in part.rows], seen)
+        uids = [text_uid(*row.key, count, row.where) for row, count in zip(part.rows, times, strict=True)]
+        found[split] = Examples(
+            np.array(uids, dtype=np.int64),
+            [row.text for row in part.rows],
+            [row.pair for row in part.rows] if roles.pair else [],
+            *encoder.encode(part.rows),
+        )
+    keys = {split: part.keys for split, part in found.items()}
+    gold = {split: _gold(part) for split, part in found.items()}
+    notes = [*source.notes, *division.notes]
+    if drawn := draw(found["train"].uids, settings.limit, notes):  # uids are hashes
+        found["train"] = found["train"].take(drawn)
+    named = {
+        split: {"text": own.text, "pair": own.pair, "label": ", ".join(own.labels)} for split, own in columns.items()
+    }
     card = division.card(
-        card_columns({split: _named(own) for split, own in columns.items()}),
-        {split: split_card(encoder.task, part, division.parts[split].source) for split, part in found.items()},
-        **repeated,
-        notes=[*notes, *overlaps({split: part.keys for split, part in found.items()}, "text")],
+        card_columns(named),
+        {split: _split_card(encoder.task, part, division.parts[split].source) for split, part in found.items()},
+        "text",
+        keys,
+        labels=gold,
+        groups={split: part.keys for split, part in found.items()},
+        notes=notes,
     )
     guessed = ", as the labels look (--data.task overrules)" if settings.task == "auto" else ""
     log_card(watcher, card, f"{encoder.task}{guessed}", repeated="with a text seen before")
@@ -125,7 +172,7 @@ def timing_texts(settings: DataSettings) -> list[tuple[str, str]]:
         words = _FILLER.split()
         return [(" ".join(words[: 4 + 7 * (number % 9)]), "") for number in range(64)]
     table = gather(settings).tables["train"]
-    return [row.key for row in select_texts(table, choose(table, settings)).rows]
+    return [row.key for row in select_texts(table, replace(choose(table, settings), labels=())).rows]
 
 
 def relabel(corpus: Corpus, labels: Sequence[str], whose: str = "the teacher", ordered: bool = False) -> Corpus:
@@ -133,49 +180,24 @@ def relabel(corpus: Corpus, labels: Sequence[str], whose: str = "the teacher", o
     task, ids = match(corpus.task, [str(label) for label in labels], whose, ordered)
     if task.kind == "regress":
         return corpus
-
-    def moved(examples: Examples) -> Examples:
+    found = {}
+    for split, examples in corpus.splits.items():
         if task.kind == "classify":
-            known = examples.has_label
-            new = examples.labels.copy()
+            known, new = examples.has_label, examples.labels.copy()
             new[known] = np.asarray(ids, dtype=np.int64)[examples.labels[known]]
         else:
             new = np.zeros((len(examples), task.outputs), dtype=np.float32)
             new[:, ids] = examples.labels
-        return replace(examples, labels=new)
-
-    found = {split: moved(examples) for split, examples in corpus.splits.items()}
-    cards = {split: split_card(task, found[split], card.source) for split, card in corpus.card.splits.items()}
-    return Corpus(**found, card=corpus.card.model_copy(update={"splits": cards}), task=task)
-
-
-def _with_labels(selection: RowSelection[TextRow], table: Table, roles: Roles) -> RowSelection[TextRow]:
-    cells = label_cells(table, roles, [row.index for row in selection.rows])
-    return replace(selection, rows=[replace(row, label=cell) for row, cell in zip(selection.rows, cells, strict=True)])
-
-
-def _examples(parts: dict[str, RowSelection[TextRow]], encoder: LabelEncoder, pairs: bool) -> dict[str, Examples]:
-    seen: Counter[tuple[str, str]] = Counter()
-    found = {}
-    for split, part in parts.items():
-        times = repeats((row.key for row in part.rows), seen)
-        uids = [text_uid(*row.key, count, row.where) for row, count in zip(part.rows, times, strict=True)]
-        labels, has_label = encoder.encode(part.rows)
-        texts = [row.text for row in part.rows]
-        second = [row.pair for row in part.rows] if pairs else []
-        found[split] = Examples(np.array(uids, dtype=np.int64), texts, second, labels, has_label)
-    return found
+        found[split] = replace(examples, labels=new)
+    cards = {split: _split_card(task, found[split], card.source) for split, card in corpus.card.splits.items()}
+    return Corpus(**found, card=corpus.card.but(splits=cards), task=task)
 
 
 def _gold(part: Examples) -> list[object]:
     return [label if known else None for label, known in zip(part.labels.tolist(), part.has_label, strict=True)]
 
 
-def _named(roles: Roles) -> dict[str, str]:
-    return {"text": roles.text, "pair": roles.pair, "label": ", ".join(roles.labels)}
-
-
-def split_card(task: TaskInfo, examples: Examples, source: str) -> SplitCard:
+def _split_card(task: TaskInfo, examples: Examples, source: str) -> SplitCard:
     known = examples.labels[examples.has_label]
     counts: Sequence[int] = ()
     if task.kind == "classify":
@@ -184,3 +206,94 @@ def split_card(task: TaskInfo, examples: Examples, source: str) -> SplitCard:
         counts = known.sum(axis=0).astype(int).tolist()
     per_class = dict(zip(task.labels, counts, strict=True)) if task.labels else {}
     return SplitCard(source=source, rows=len(examples), labelled=int(examples.has_label.sum()), per_class=per_class)
+
+
+class Encoded:
+    """A map-style dataset over flat arrays: row i has the tokens from offsets[i] to offsets[i + 1]."""
+
+    def __init__(
+        self, examples: Examples, columns: Mapping[str, np.ndarray], offsets: np.ndarray, truncated: int = 0
+    ) -> None:
+        self.examples = examples
+        self.uids, self.labels, self.has_label = examples.uids, examples.labels, examples.has_label
+        self.truncated = truncated
+        self.lengths: list[int] = np.diff(offsets).tolist()
+        self._columns = columns
+        self._offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def take(self, indices: Sequence[int] | np.ndarray) -> Encoded:
+        """Some of the rows; how many of them were cut is not counted again."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        flat, offsets = spans(self._offsets[chosen], np.diff(self._offsets)[chosen])
+        columns = {name: tokens[flat] for name, tokens in self._columns.items()}
+        return Encoded(self.examples.take(chosen), columns, offsets)
+
+    def with_labels(self, labels: np.ndarray) -> Encoded:
+        """The same rows, all with a label."""
+        examples = replace(self.examples, labels=labels, has_label=np.ones(len(self), dtype=bool))
+        return Encoded(examples, self._columns, self._offsets, self.truncated)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        start, stop = self._offsets[index], self._offsets[index + 1]
+        return {
+            **{name: tokens[start:stop].tolist() for name, tokens in self._columns.items()},
+            "attention_mask": [1] * int(stop - start),
+            "uids": int(self.uids[index]),
+            "labels": self.labels[index].tolist(),
+            "has_label": bool(self.has_label[index]),
+        }
+
+
+def encode(examples: Examples, tokenizer: Any, max_length: int) -> Encoded:
+    """Tokens of every text, at most max_length of them, or model_max_length if that is less."""
+    longest = min(max_length, tokenizer.model_max_length)
+    found, truncated = tokenise(tokenizer, longest, examples.texts, examples.pairs)
+    columns = {name: flatten(rows, np.int32 if name == "input_ids" else np.int8)[0] for name, rows in found.items()}
+    return Encoded(examples, columns, np.cumsum([0, *map(len, found["input_ids"])]), len(truncated))
+
+
+def tokenise(
+    tokenizer: Any, longest: int, texts: Sequence[str], pairs: Sequence[str] = (), *, target: bool = False
+) -> tuple[dict[str, list[np.ndarray]], set[int]]:
+    """Column → the tokens of each row, and which rows are truncated. `target`: as what a seq2seq model writes.
+
+    Only these are tokenised twice: the tokenizer knows what must end them."""
+
+    def tokens(rows: Sequence[int], **how: Any) -> dict[str, list[np.ndarray]]:
+        some = [texts[row] for row in rows]
+        inputs = {"text_target": some} if target else {"text": some}
+        if pairs:
+            inputs["text_pair"] = [pairs[row] for row in rows]
+        # not padded, whatever the tokenizer's own file says; the mask of unpadded rows is all ones
+        found = tokenizer(**inputs, padding=False, return_attention_mask=False, verbose=False, **how)
+        names = [name for name in ("input_ids", "token_type_ids") if name in found]
+        return {name: [np.array(row, dtype=np.int32) for row in found[name]] for name in names}
+
+    columns: dict[str, list[np.ndarray]] = {"input_ids": []}
+    for start in range(0, len(texts), CHUNK):
+        for name, rows in tokens(range(start, min(start + CHUNK, len(texts))), truncation=False).items():
+            columns.setdefault(name, []).extend(rows)
+    cut = [row for row, ids in enumerate(columns["input_ids"]) if len(ids) > longest]
+    for start in range(0, len(cut), CHUNK):
+        some = cut[start : start + CHUNK]
+        for name, rows in tokens(some, truncation=True, max_length=longest).items():
+            for row, ids in zip(some, rows, strict=True):
+                columns[name][row] = ids
+    return columns, set(cut)
+
+
+def flatten(
+    rows: Sequence[Sequence[int]] | Sequence[np.ndarray], dtype: DTypeLike = np.int32
+) -> tuple[np.ndarray, np.ndarray]:
+    """[values], and [rows + 1] offsets: row i holds the values from offsets[i] to offsets[i + 1]."""
+    parts = (np.asarray(row, dtype) for row in rows)
+    return np.concatenate([np.empty(0, dtype), *parts]), np.cumsum([0, *map(len, rows)])
+
+
+def spans(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The indices of all values of these spans, and the offsets that the spans have among them."""
+    offsets = np.append(0, np.cumsum(lengths))
+    return np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1]), offsets

@@ -1,15 +1,16 @@
-"""What a label column holds: one class, several labels, or a number."""
+"""Labels: what their column holds (one class, several labels, or a number), and which output of a model each is."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from limbeck.core.errors import DataError
+from limbeck.core.errors import DataError, MismatchError
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.columns import Roles, may_hold_labels, no_label
 from limbeck.data.settings import DataSettings
@@ -18,6 +19,7 @@ from limbeck.data.sources.tables import NUMBER, Table, unboxed
 Cell = str | int | float | tuple[Any, ...] | None  # None: the row has no label
 NO_CLASS = -100  # the class id of an unlabelled row, which cross-entropy passes over
 _TRUTH = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
+_GENERIC = re.compile(r"label_\d+", re.IGNORECASE)
 _MANY = 1000  # more classes than this, most of them seen once or twice, are not classes
 
 
@@ -80,8 +82,6 @@ def label_cells(table: Table, roles: Roles, rows: Sequence[int]) -> list[Cell]:
     """The label cells of these rows, stripped, with empty ones None; NaN is refused."""
     if len(roles.labels) > 1:
         return _flags(table, roles.labels, rows)
-    if not roles.labels:
-        return [None] * len(rows)
     name = roles.labels[0]
     values, names = table.columns[name], table.names.get(name, ())
     cells = [_clean(values[row], names) for row in rows]
@@ -242,3 +242,65 @@ def _value(row: Labelled) -> float:
 
 def _index(names: Sequence[str]) -> dict[str, int]:
     return {name: position for position, name in enumerate(names)}
+
+
+def match(task: TaskInfo, labels: Sequence[str], whose: str, ordered: bool) -> tuple[TaskInfo, list[int]]:
+    """The task in the model's order, and the model's position of each class. Generic names keep the data's own."""
+    if task.kind == "regress":
+        if len(labels) != 1:
+            raise MismatchError(
+                f"the data holds numbers, but {whose} has {len(labels)} outputs ({_some(labels)})",
+                "use a regression model, or pass --data.task classify",
+            )
+        return task, [0]
+    if is_generic(labels):
+        return _by_position(task, labels, whose, ordered)
+    places = {label.strip().casefold(): place for place, label in enumerate(labels)}
+    unknown = [name for name in task.labels if name.casefold() not in places]
+    if unknown:
+        same = all(map(str.isdecimal, task.labels)) and len(task.labels) == len(labels)
+        rename = (
+            f"name the data's numbers in rising order: --data.classes {','.join(labels)}"
+            if same
+            else ("write the data's labels as it does")
+        )
+        raise MismatchError(
+            f"{whose} does not know the label{'s' * (len(unknown) > 1)} {_some(unknown)} of the data; "
+            f"it knows {_some(labels)}",
+            f"use a model trained on these labels; if the classes are the same under other names, {rename}",
+        )
+    return TaskInfo(kind=task.kind, labels=tuple(labels)), [places[name.casefold()] for name in task.labels]
+
+
+def is_generic(labels: Sequence[str]) -> bool:
+    """Whether a model calls its outputs LABEL_0, LABEL_1, …"""
+    return all(map(_GENERIC.fullmatch, labels))
+
+
+def permutation(names: Sequence[str], labels: Sequence[str]) -> list[int] | None:
+    """The position of each name among labels that are the same in any order; None where they are others."""
+    wanted, there = ([name.strip().casefold() for name in some] for some in (names, labels))
+    if wanted == there:
+        return list(range(len(there)))
+    same = len(set(there)) == len(there) == len(wanted) and set(there) == set(wanted)
+    return [there.index(name) for name in wanted] if same else None
+
+
+def _by_position(task: TaskInfo, labels: Sequence[str], whose: str, ordered: bool) -> tuple[TaskInfo, list[int]]:
+    """LABEL_0, LABEL_1, … carry no meaning: integers count as positions, names only in an order that a flag gives."""
+    if len(task.labels) != len(labels):
+        raise MismatchError(
+            f"the data has {len(task.labels)} classes ({_some(task.labels)}), "
+            f"but {whose} has {len(labels)} ({_some(labels)})",
+            "use a model trained on these labels, or list all of its classes in its order with --data.classes",
+        )
+    if ordered or task.labels in (tuple(labels), tuple(map(str, range(len(labels))))):
+        return task, list(range(len(labels)))
+    raise MismatchError(
+        f"{whose} calls its classes {_some(labels)}, so it is unknown which of them is '{task.labels[0]}'",
+        f"list the classes in the model's order: --data.classes {','.join(task.labels)}",
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (", …" if len(names) > 6 else "")

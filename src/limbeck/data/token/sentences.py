@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from limbeck.core.errors import DataError
+from limbeck.core.task import TaskInfo
 from limbeck.data.columns import NO_LABELS, find_column
 from limbeck.data.settings import DataSettings, WindowSettings
+from limbeck.data.sources.conll import SUFFIXES as CONLL
+from limbeck.data.sources.conll import is_conll, read_conll
+from limbeck.data.sources.files import SUFFIXES
+from limbeck.data.sources.gather import Tables, gather
+from limbeck.data.sources.squad import read_squad
 from limbeck.data.sources.tables import Table, is_missing, unboxed
-from limbeck.data.splits import RowSelection
+from limbeck.data.splits import RowSelection, divide, in_order, measured_split
+from limbeck.data.text.labels import match
 from limbeck.data.uids import parts_split_hash
+from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_train
 
 OUTSIDE = "O"
 _WORDS = ("tokens", "words", "token", "word", "text", "sentence")
@@ -23,46 +31,59 @@ _ABSENT = (None, "", -100)
 _COLUMNS = "name columns with --windows.word-column and --windows.tag-column"
 
 
-@dataclass(frozen=True)
-class Sentence:
-    words: tuple[str, ...]
-    tags: tuple[str, ...]  # one for each word, "" where it has none
-    where: str
+class Sentence(WindowRow):
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.key
 
     @property
-    def text(self) -> str:
-        return " ".join(self.words)
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return self.words
-
-    @property
-    def group(self) -> tuple[str, ...]:
-        """What is never cut apart."""
-        return self.words
-
-    @property
-    def split_hash(self) -> float:
-        return parts_split_hash(self.group, self.where)
-
-    @property
-    def has_label(self) -> bool:
-        return any(self.tags)
-
-    @property
-    def gold(self) -> tuple[str, ...]:
-        return self.tags
-
-    @property
-    def texts(self) -> tuple[str, str]:
-        return self.text, ""
-
-    def with_gold(self, prediction: Sequence[str]) -> Sentence:
-        return replace(self, tags=tuple(prediction))
+    def tags(self) -> tuple[str, ...]:
+        """One for each word, "" where it has none."""
+        return self.gold
 
 
-def select_sentences(
+Parts = dict[str, RowSelection[Sentence]]
+
+
+def read_sentences(
+    settings: DataSettings,
+    windows: WindowSettings,
+    data: object | None = None,
+    known: Sequence[str] = (),
+    only_test: bool = False,
+) -> WindowRows[Sentence]:
+    """Sentences in train, dev and test. `known` are the tags of a model, in its order.
+
+    With `only_test` the whole file is the test split, and train and dev are empty."""
+    source, given, columns = _select(settings, windows, data)
+    first = "train"
+    if only_test:
+        first = measured_split(given, "name the column with --windows.tag-column")
+        given = {"test": given[first]}
+    division = divide(given, settings, "sentence", source.named)
+    task, parts = _named_tags(division.parts, source.tables[first], columns.get("tags", ""), settings, known)
+    notes = [*source.notes, *division.notes, _tag_note(parts["test" if only_test else "train"].rows, task)]
+    division = limit_train(replace(division, parts=parts), settings.limit, notes)
+    return build_rows(division, task, columns, notes, "sentence", labels=task.labels)
+
+
+def timing_sentences(settings: DataSettings, windows: WindowSettings) -> list[tuple[str, str]]:
+    """Every sentence of a file, with tags or without."""
+    return [row.texts for row in _select(settings, windows, None)[1]["train"].rows]
+
+
+def _select(
+    settings: DataSettings, windows: WindowSettings, data: object | None
+) -> tuple[Tables, Parts, dict[str, str]]:
+    def read(path: Path, settings: DataSettings) -> Table:
+        return read_conll(path, settings, windows) if is_conll(path) else read_squad(path, settings)
+
+    source = gather(settings, data, read, {*SUFFIXES, *CONLL})
+    found = {split: _select_table(table, settings, windows) for split, table in in_order(source.tables).items()}
+    return source, {split: part for split, (part, _) in found.items()}, next(columns for _, columns in found.values())
+
+
+def _select_table(
     table: Table, settings: DataSettings, windows: WindowSettings
 ) -> tuple[RowSelection[Sentence], dict[str, str]]:
     """The sentences of a table, and the columns they come from."""
@@ -87,10 +108,11 @@ def select_sentences(
                 "give every word one tag",
             )
         spelt = tuple(_tag(tag, names, f"{where}, word {n}") for n, tag in enumerate(tagged, 1))
-        sentences.append(Sentence(found, spelt or ("",) * len(found), where))
-    dropped = Counter({"blank line": table.blank, "empty sentence": len(table) - len(sentences)})
+        gold = spelt or ("",) * len(found)
+        text = " ".join(found)
+        sentences.append(Sentence(found, (text, ""), gold, any(gold), where, found, parts_split_hash(found, where)))
     columns = {"words": words, **({"tags": tags} if tags else {})}
-    return RowSelection(sentences, table.source, +dropped, len(table) + table.blank), columns
+    return RowSelection.of(table, sentences, {"empty sentence": len(table) - len(sentences)}), columns
 
 
 def _list(cell: Any, column: str, where: str) -> Sequence[Any]:
@@ -178,3 +200,40 @@ def check_known(sentences: Iterable[Sentence], labels: Sequence[str], of: str) -
                     f"those of {of} ({', '.join(labels[:6])}{', …' if len(labels) > 6 else ''})",
                     "mend it, or list every tag with --data.classes",
                 )
+
+
+def _named_tags(
+    parts: Parts, table: Table, column: str, settings: DataSettings, known: Sequence[str]
+) -> tuple[TaskInfo, Parts]:
+    """The task, and the sentences with their tags spelt as the task spells them."""
+    first = next(part for part in parts.values() if len(part))
+    names = tag_names(first.rows, table, column, settings) or tuple(known)
+    if not names:
+        raise DataError(
+            f"{table.source}: no word has a tag, so the tags are unknown",
+            "name the column with --windows.tag-column, or the tags with --data.classes",
+        )
+    task = TaskInfo(kind="tag", labels=names)
+    spelt = {name: name for name in names}
+    if known:
+        rows = (row for part in parts.values() for row in part.rows)
+        used = names if settings.classes else alphabet(rows) or tuple(known)
+        task, ids = match(
+            replace(task, labels=used), [str(name) for name in known], "the model", bool(settings.classes)
+        )
+        spelt = {name: task.labels[place] for name, place in zip(used, ids, strict=True)}
+    for part in parts.values():
+        check_known(part.rows, list(spelt), "--data.classes" if settings.classes else "train")
+    return task, {
+        split: replace(
+            part, rows=[replace(row, gold=tuple(spelt.get(tag, tag) for tag in row.tags)) for row in part.rows]
+        )
+        for split, part in parts.items()
+    }
+
+
+def _tag_note(train: Sequence[Sentence], task: TaskInfo) -> str:
+    if not is_plain(task.labels):
+        return f"tags are {scheme((row.tags for row in train), task.labels)}: F1 is of whole entities"
+    numbers = "; if they stand for names such as B-PER, list these with --data.classes"
+    return f"tags are plain: F1 is of words{numbers if all(map(str.isdecimal, task.labels)) else ''}"

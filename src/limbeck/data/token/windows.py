@@ -8,12 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.core.task import TaskInfo
+from limbeck.core.progress import Silent, Watcher
+from limbeck.data.settings import DataSettings, WindowSettings
 from limbeck.data.token.sentences import Sentence
 from limbeck.data.uids import parts_uid
-from limbeck.data.windows import Window, model_inputs, windows_of
-
-_CHUNK = 2000  # sentences handed to the tokenizer at once: bounds the memory its Python lists take
+from limbeck.data.windows import (
+    Window,
+    WindowCorpus,
+    WindowRows,
+    Windows,
+    build_corpus,
+    check_fast,
+    cut_windows,
+    model_inputs,
+    numbered,
+)
 
 
 @dataclass(frozen=True)
@@ -26,36 +35,31 @@ class _Seen:
     margin: int  # tokens to the nearer end of the window
 
 
-def tag_windows(
-    sentences: Sequence[Sentence], times: Sequence[int], tokenizer: Any, task: TaskInfo, length: int, stride: int
-) -> list[Window]:
-    """`times` is how often each sentence came before."""
-    number = {label: place for place, label in enumerate(task.labels)}
-    made: list[Window] = []
-    for start in range(0, len(sentences), _CHUNK):
-        texts = [sentence.text for sentence in sentences[start : start + _CHUNK]]
-        found = tokenizer(
-            texts,
-            truncation=True,
-            max_length=length,
-            stride=stride,
-            return_overflowing_tokens=True,
-            return_offsets_mapping=True,
-            padding=False,
-            verbose=False,
-        )
-        owners = np.array(found["overflow_to_sample_mapping"])
-        for item in range(len(texts)):
-            mine = windows_of(owners, item)
-            sentence = sentences[start + item]
-            chosen = _best(_word_of(sentence), [(window, found["offset_mapping"][window]) for window in mine])
+def encode_sentences(
+    found: WindowRows[Sentence],
+    tokenizer: Any,
+    settings: DataSettings,
+    windows: WindowSettings,
+    watcher: Watcher = Silent(),  # noqa: B008
+) -> WindowCorpus:
+    """Cuts into windows; logs what was chosen and what became of every row."""
+    check_fast(tokenizer)
+    length = min(settings.max_length, tokenizer.model_max_length)
+    stride = max(min(windows.stride, length // 2 - tokenizer.num_special_tokens_to_add()), 0)
+    ids = {label: place for place, label in enumerate(found.task.labels)}
+    made = {}
+    for split, sentences, times, uids in numbered(found):
+        tagged = []
+        for item, tokens, mine in cut_windows([row.texts for row in sentences], tokenizer, length, stride):
+            sentence = sentences[item]
+            chosen = _best(_word_of(sentence), [(window, tokens["offset_mapping"][window]) for window in mine])
             for window in mine:
                 words = sorted((seen.place, word) for word, seen in chosen.items() if seen.window == window)
                 if words:
-                    made.append(
-                        _window(start + item, sentence, times[start + item], model_inputs(found, window), words, number)
-                    )
-    return made
+                    inputs = model_inputs(tokens, window)
+                    tagged.append(_window(item, sentence, times[item], inputs, words, ids))
+        made[split] = Windows(tagged, uids)
+    return build_corpus(found, made, length, "sentences hold no word the tokenizer sees", watcher)
 
 
 def _word_of(sentence: Sentence) -> np.ndarray:
@@ -85,7 +89,7 @@ def _window(
     times: int,
     inputs: dict[str, np.ndarray],
     words: Sequence[tuple[int, int]],
-    number: dict[str, int],
+    ids: dict[str, int],
 ) -> Window:
     predicted = np.zeros(len(inputs["input_ids"]), dtype=bool)
     predicted[[place for place, _ in words]] = True
@@ -96,7 +100,7 @@ def _window(
         uid=parts_uid("tag", [span, *sentence.words], sentence.where),
         inputs=inputs,
         predicted=predicted,
-        labels=np.array([number[tag] if tag else 0 for tag in tags], dtype=np.int64),
+        labels=np.array([ids[tag] if tag else 0 for tag in tags], dtype=np.int64),
         has_label=np.array([bool(tag) for tag in tags], dtype=bool),
         where=np.array([word for _, word in words], dtype=np.int32),
     )
