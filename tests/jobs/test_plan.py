@@ -12,8 +12,7 @@ from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
 from limbeck.core.want import ATTENTION_PARTS, Want
 from limbeck.jobs.plan import planned_steps
-from limbeck.jobs.runfile import read_run, write_run
-from limbeck.jobs.settings import Run, resolve
+from limbeck.jobs.settings import Run, read_run, resolve, write_run
 from limbeck.recipes.recipe import to_table
 from limbeck.students.shrink import Shrink
 from limbeck.training.focus import freeze_above, slow_below

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.jobs.bench_settings import BenchRun
-from limbeck.jobs.runfile import undot
+from limbeck.jobs.settings import BenchRun, undot
 
 
 @with_knobs(BenchRun)

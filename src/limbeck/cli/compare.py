@@ -9,7 +9,8 @@ import typer
 from limbeck.cli.distill import File, Print, Resume, command_line, gather
 from limbeck.cli.flags import with_knobs
 from limbeck.core.errors import KnobError
-from limbeck.jobs.comparison import CompareRun, columns_of, spelled_out, write_comparison
+from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.settings import Run, write_run
 
 
 @with_knobs(CompareRun)
@@ -26,7 +27,7 @@ def compare(
     """
     run = CompareRun(**gather(run_file, knobs or {}, resume))
     if print_:
-        typer.echo(write_comparison(printable(run)), nl=False)
+        typer.echo(write_run(printable(run)), nl=False)
         return
     if not run.out:
         raise KnobError("no place for the result was given", "name a folder with --out, as in --out runs/compare")
@@ -44,9 +45,9 @@ def compare(
     console.print(f"report  {result.folder / 'report.html'}", highlight=False, soft_wrap=True)
 
 
-def printable(run: CompareRun) -> CompareRun:
+def printable(run: CompareRun) -> Run:
     """Every recipe spelled out, as far as it is known before the data is read."""
     from limbeck.cli.distill import printable as complete
 
     kind = "classify" if run.data.task == "auto" else run.data.task
-    return spelled_out(run, {name: complete(column) for name, column in columns_of(run).items()}, kind)
+    return run.resolved_with({name: complete(column) for name, column in columns_of(run).items()}, kind)

@@ -11,8 +11,7 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.core.errors import KnobError
-from limbeck.jobs.runfile import overlay, read_run, undot, write_run
-from limbeck.jobs.settings import CUSTOM, Run
+from limbeck.jobs.settings import CUSTOM, Run, overlay, read_run, undot, write_run
 
 Resume = Annotated[bool, typer.Option("--resume", help="resume the interrupted run in --out")]
 Print = Annotated[

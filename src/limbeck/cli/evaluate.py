@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.jobs.runfile import undot
-from limbeck.jobs.settings import MeasuredKnobs
+from limbeck.jobs.settings import MeasuredKnobs, undot
 
 
 @with_knobs(MeasuredKnobs)

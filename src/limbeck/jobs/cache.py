@@ -16,7 +16,7 @@ from limbeck.data.batches import to_batch
 from limbeck.data.language.examples import Tokens
 from limbeck.data.language.settings import MaskSettings
 from limbeck.jobs.settings import CacheRun
-from limbeck.jobs.token_cache import fill_cache, manifest
+from limbeck.jobs.teaching import fill_cache, manifest
 from limbeck.tasks.base import COLLECTING, EncodedData, Model, Setup
 from limbeck.tasks.find import kind_of_model, task_of
 from limbeck.tasks.language import LanguageTask
