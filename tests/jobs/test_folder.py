@@ -6,8 +6,10 @@ import pytest
 
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.jobs.comparison import CompareRun
-from limbeck.jobs.folder import check_resume, install, locked
+from limbeck.jobs.folder import check_resume, ensure_saved, install, locked
 from limbeck.jobs.settings import Run, read_run
+from limbeck.tasks.base import Model
+from tiny import make_classifier, make_tokenizer
 
 PRINTS = {"teacher": "t", "data": "d"}
 
@@ -118,6 +120,16 @@ def test_of_a_column_that_was_trained_nothing_new_is_read(tmp_path, trial):
     with pytest.raises(MismatchError, match="its student of long changed"):
         check_resume(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of long": "s"})
     check_resume(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of other": "s"})
+
+
+def test_only_the_main_process_writes(tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    monkeypatch.setenv("RANK", "1")
+    with locked(tmp_path / "run", resume=False) as folder:
+        check_resume(folder, Run(), PRINTS)
+        install(tmp_path / "model", folder / "student")
+        assert ensure_saved(Model(make_classifier(), make_tokenizer()), folder / "teacher") == folder / "teacher"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_a_run_cut_off_before_it_was_written_down_starts_anew(tmp_path):

@@ -53,6 +53,9 @@ class Apply:
     compress: Pass
     calibrate: int = 0
 
+    def __str__(self) -> str:
+        return f"apply {self.compress!r}"
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -60,12 +63,18 @@ class Snapshot:
 
     name: str
 
+    def __str__(self) -> str:
+        return f"take the snapshot '{self.name}'"
+
 
 @dataclass(frozen=True)
 class Rewind:
     """Takes the weights of a snapshot back. The mask stays."""
 
     to: str
+
+    def __str__(self) -> str:
+        return f"rewind to the snapshot '{self.to}'"
 
 
 @dataclass(frozen=True)
