@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,8 +19,7 @@ from transformers import TrainerCallback, TrainerControl
 from limbeck.core.files import write_text
 from limbeck.core.progress import Silent, Watcher
 from limbeck.jobs.plan import ArmPlan, Training, Trial
-from limbeck.jobs.trial import run_trial
-from limbeck.training.schedule import Schedule
+from limbeck.jobs.trial import remove, run_trial
 
 TIMED = 12  # optimiser steps of each training
 WARM = 2  # of these do not count
@@ -65,15 +63,12 @@ def fit_to_budget(arms: Sequence[ArmPlan], minutes: float, folder: Path, watcher
         least = min(scales.values(), default=1.0)
         scales |= {arm.name: least for arm in new if arm.name not in scales}  # it may train when tried again
         write_text(file, json.dumps(scales))
-    found = [_scaled(arm, scales[arm.name]) for arm in arms]
+    found = [
+        arm.with_trainings(_shorter(step, scales[arm.name], arm.data.count(step.targets)) for step in arm.trainings)
+        for arm in arms
+    ]
     got = "; ".join(f"{new.name} {new.epochs:.3g} of {old.epochs:.3g}" for old, new in zip(arms, found, strict=True))
     return found, f"A budget of {minutes:g} min was shared out. Epochs trained: {got}."
-
-
-def _scaled(arm: ArmPlan, by: float) -> ArmPlan:
-    return arm.with_trainings(
-        replace(step, schedule=_shorter(step.schedule, by, arm.data.count(step.targets))) for step in arm.trainings
-    )
 
 
 def _scales(arms: Sequence[ArmPlan], seconds: float, folder: Path) -> dict[str, float]:
@@ -102,31 +97,31 @@ def seconds_needed(trial: Trial, folder: Path) -> float:
     arm = trial.arm
     watch = Stopwatch(len(arm.trainings))
     quiet = [replace(step, schedule=step.schedule.but(evals_per_epoch=1)) for step in arm.trainings]
-    shutil.rmtree(folder, ignore_errors=True)  # of a run killed right here: what it trained would not be timed again
+    remove(folder)  # of a run killed right here: what it trained would not be timed again
     try:
         # A trial that fails here fails again when its turn comes, and is told of then.
         with suppress(Exception):
             run_trial(replace(trial, arm=arm.with_trainings(quiet)), folder, Silent(), [watch])
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
     timed = watch.seconds_per_step() if len(watch.marks) == watch.trainings and len(watch.marks[-1]) > 1 else []
     return sum(_training_seconds(arm, step, each) for step, each in zip(arm.trainings, timed, strict=False))
 
 
 def _training_seconds(arm: ArmPlan, step: Training, seconds: float) -> float:
     """Steps, and evaluations on dev: a row there takes a third of learning from it."""
-    schedule = step.schedule
-    rows = schedule.batch_size * schedule.accumulate
+    schedule, rows = step.schedule, step.schedule.batch_size * step.schedule.accumulate
     steps = math.ceil(arm.data.count(step.targets) / rows) * schedule.epochs
-    dev = len(arm.data.evaluator.dev)
-    tests = schedule.epochs * schedule.evals_per_epoch * dev / rows / 3 if step.evaluated else 0.0
-    return seconds * (steps + tests)
+    tests = schedule.epochs * schedule.evals_per_epoch * len(arm.data.evaluator.dev) / rows / 3
+    return seconds * (steps + (tests if step.evaluated else 0.0))
 
 
-def _shorter(schedule: Schedule, by: float, rows: int) -> Schedule:
+def _shorter(step: Training, by: float, rows: int) -> Training:
     """At least one step, and evaluated twice at least."""
     if by >= 1.0:
-        return schedule
+        return step
+    schedule = step.schedule
     steps = math.ceil(rows / (schedule.batch_size * schedule.accumulate))
     epochs = max(schedule.epochs * by, 1 / steps)
-    return schedule.but(epochs=epochs, evals_per_epoch=min(max(schedule.evals_per_epoch, math.ceil(2 / epochs)), steps))
+    evals = min(max(schedule.evals_per_epoch, math.ceil(2 / epochs)), steps)
+    return replace(step, schedule=schedule.but(epochs=epochs, evals_per_epoch=evals))

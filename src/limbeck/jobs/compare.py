@@ -68,7 +68,10 @@ def compare(
     """
     named = {"recipes": recipes if isinstance(recipes, str) else ",".join(recipes)} if recipes else {}
     arguments = parse_arguments(CompareRun, locals(), **named)
-    chosen = checked_columns(arguments.run)
+    chosen = columns_of(arguments.run)
+    serving = [column for column in chosen.values() if _serves(column)]
+    for column in serving or chosen.values():  # the others are left out, and told of
+        check_names(column)
     watcher = watcher or Silent()
     with locked(arguments.run.out, resume=resume) as folder:
         finished = pipeline.run(arguments, chosen, folder, watcher, callbacks)
@@ -80,15 +83,6 @@ def compare(
         watcher.at(MEASURING, 1.0)
         best = {name: max(done, key=lambda one: one.dev_score).model for name, done in finished.results.items()}
         return Compared(record, report, folder, best)
-
-
-def checked_columns(run: CompareRun) -> dict[str, Run]:
-    """The columns; what can be refused before anything is loaded is refused here."""
-    found = columns_of(run)
-    fit = [column for column in found.values() if _serves(column)]
-    for column in fit or found.values():  # the others are left out, and told of
-        check_names(column)
-    return found
 
 
 def _serves(run: Run) -> bool:

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from torch import Tensor
 from transformers import PreTrainedModel
 
 from limbeck.core.errors import KnobError, MismatchError, ModelError, TeacherMismatch
@@ -25,6 +23,7 @@ from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import ATTENTION_PARTS, NOTHING, Request, Want
 from limbeck.data.batches import batches
 from limbeck.data.knobs import TaskKnobs
+from limbeck.data.padding import Collator
 from limbeck.data.rows import Dataset
 from limbeck.jobs.plan import ArmPlan, Training
 from limbeck.jobs.settings import CacheRun, Run
@@ -103,16 +102,6 @@ def _say_damaged(damaged: Sequence[Path], watcher: Watcher) -> None:
         watcher.say(f"{path} was damaged and is filled again")
 
 
-class Collate:
-    """The shared evaluator's collator, with the task that batches are of."""
-
-    def __init__(self, data: EncodedData) -> None:
-        self.task, self._collate = data.info, data.evaluator.collate
-
-    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-        return self._collate(rows)
-
-
 # Logits and states, of texts, tokens and spans
 
 
@@ -168,8 +157,9 @@ def _fill_logits(setup: Setup, arms: Sequence[ArmPlan], needed: Request, run: Ru
     _check_space(cache, cache.estimate(shape_of(setup.teacher.network), setup.info, lengths), watcher)
     teacher = LiveTeacher(setup.teacher.network, cache.request)
     count = Counter(watcher, COLLECTING, sum(map(len, missing)))
+    collate = Collator.of(setup.data.processor, setup.info)
     for split in missing:
-        cache.fill(teacher, batches(split, Collate(setup.data), run.teacher_cache.batch_size), on_rows=count)
+        cache.fill(teacher, batches(split, collate, run.teacher_cache.batch_size), on_rows=count)
         count.before += len(split)
     return cache
 
@@ -393,11 +383,12 @@ def fill_cache(
     once = lacking[np.sort(np.unique(uids[lacking], return_index=True)[1])]  # of rows that are the same example, one
     count = Counter(watcher, COLLECTING, len(uids), TESTED, "distributions of the training tokens")
     count.before = len(uids) - len(lacking)
+    collate = Collator.of(data.processor, data.info)
     for model, owned in setup.task.row_teachers(setup, rows):
         mine = once[np.isin(once % len(rows), owned)]
         teacher = LiveTeacher(model.network, TOKENS, data.info.vocab_size)
         for number in np.unique(mine // len(rows)):  # one round of masks after another
             some = mine[mine // len(rows) == number]
-            cache.fill(teacher, batches(rows, Collate(data), batch_size, some), count)
+            cache.fill(teacher, batches(rows, collate, batch_size, some), count)
             count.before += len(some)
     cache.close()

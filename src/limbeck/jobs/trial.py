@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import load_model, save_model
 from transformers import PreTrainedModel, TrainerCallback, set_seed
@@ -42,35 +42,20 @@ RESULT, TEST, DONE, FAILED = "result.json", "test.safetensors", "done.json", "fa
 WEIGHTS, MASK = "weights.safetensors", "mask.safetensors"
 
 
-@dataclass(frozen=True)
-class TrialResult:
+class TrialResult(BaseModel, frozen=True, arbitrary_types_allowed=True):
     """What is kept of a finished trial."""
 
     result: SeedResult
-    statistics: np.ndarray  # as in Evaluation
     dev_score: float  # by which the best seed is chosen, so that the test set stays unseen; higher is better
-    model: Path
     disagreements: Sequence[Disagreement] = ()
     notes: Sequence[str] = ()
-
-    def save(self, home: Path, uids: np.ndarray) -> None:
-        """The result comes last, so that what has one is whole."""
-        with atomic(home / TEST) as part:
-            save_file({"uids": uids, "statistics": self.statistics}, part)
-        kept = {
-            "result": self.result.model_dump(),
-            "dev_score": self.dev_score,
-            "disagreements": [one.model_dump() for one in self.disagreements],
-            "notes": list(self.notes),
-        }
-        write_text(home / RESULT, json.dumps(kept))
+    statistics: np.ndarray = Field(exclude=True)  # as in Evaluation; in a file of their own
+    model: Path = Field(exclude=True)
 
     @classmethod
     def load(cls, home: Path) -> TrialResult:
         kept = json.loads((home / RESULT).read_text(encoding="utf-8"))
-        result, statistics = SeedResult(**kept["result"]), load_file(home / TEST)["statistics"]
-        disagreements = [Disagreement(**one) for one in kept["disagreements"]]
-        return cls(result, statistics, kept["dev_score"], home / "model", disagreements, kept["notes"])
+        return cls(**kept, statistics=load_file(home / TEST)["statistics"], model=home / "model")
 
 
 class Progress(BaseModel, frozen=True):
@@ -108,7 +93,7 @@ def run_trial(trial: Trial, folder: Path, watcher: Watcher, callbacks: Sequence[
         (home / FAILED).unlink(missing_ok=True)  # what failed before is tried again
     found = TrialResult.load(home) if (home / RESULT).exists() else _train(trial, home, watcher, callbacks)
     for leftover in (*home.glob("checkpoints*"), *home.glob("step-*")):  # also of one killed right before this
-        _delete(leftover)
+        remove(leftover)
     watcher.at(trial.title, 1.0)
     return found
 
@@ -129,7 +114,7 @@ def _train(trial: Trial, home: Path, watcher: Watcher, callbacks: Sequence[Train
         return work.finish()
 
 
-def _delete(folder: Path) -> None:
+def remove(folder: Path) -> None:
     if is_main():
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -157,7 +142,7 @@ class _Work:
         self._do(number, step)
         if number + 1 < len(self.trial.arm.steps):  # of the last one, the finished trial is the trace
             self._leave(folder)
-            _delete(self._checkpoints(number))
+            remove(self._checkpoints(number))
 
     def _do(self, number: int, step: PlannedStep) -> None:
         if isinstance(step, Training):
@@ -228,8 +213,17 @@ class _Work:
         dev_score = past.dev_score
         if dev_score is None:
             dev_score = self._sign * data.evaluator.dev_metrics(model)[data.info.metric]
-        whole = TrialResult(result, found.statistics, dev_score, self.home / "model", found.disagreements, past.notes)
-        whole.save(self.home, found.uids)
+        whole = TrialResult(
+            result=result,
+            dev_score=dev_score,
+            disagreements=found.disagreements,
+            notes=past.notes,
+            statistics=found.statistics,
+            model=self.home / "model",
+        )
+        with atomic(self.home / TEST) as part:
+            save_file({"uids": found.uids, "statistics": found.statistics}, part)
+        write_text(self.home / RESULT, json.dumps(whole.model_dump()))  # last, so that what has one is whole
         barrier()
         return whole
 

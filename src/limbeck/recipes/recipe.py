@@ -6,6 +6,8 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any, Literal
 
 from limbeck.core.card import METHODS, Paper, card_of
@@ -177,7 +179,4 @@ def from_table(table: Mapping[str, Mapping[str, Any]]) -> Objective:
         parts.append(share.weight * term)
     if not parts:
         raise KnobError("the objective is empty", "give it at least one term, as in --objective.labels.weight 1")
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return reduce(add, parts)
