@@ -23,17 +23,7 @@ from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, Request, Want
 from limbeck.functional.layermap import layer_pairs
 from limbeck.jobs.settings import Job, Run, plan_of, resolve
-from limbeck.recipes.recipe import (
-    MAIN,
-    Apply,
-    ObjectiveTable,
-    Rewind,
-    Snapshot,
-    Train,
-    flat,
-    from_table,
-    to_table,
-)
+from limbeck.recipes.recipe import MAIN, Apply, ObjectiveTable, Rewind, Snapshot, Train, flat, from_table, to_table
 from limbeck.students.families import has_layers, is_family
 from limbeck.students.inherit import reinit
 from limbeck.students.shrink import Shrink

@@ -16,17 +16,7 @@ from limbeck.core.card import METHODS, card_of
 from limbeck.core.compress import PASSES
 from limbeck.core.files import portable_command, portable_knobs, portable_texts
 from limbeck.core.progress import Watcher
-from limbeck.core.record import (
-    Arm,
-    Citation,
-    Comparison,
-    DataCard,
-    Failure,
-    Record,
-    SeedResult,
-    Size,
-    Speed,
-)
+from limbeck.core.record import Arm, Citation, Comparison, DataCard, Failure, Record, SeedResult, Size, Speed
 from limbeck.core.task import TaskInfo
 from limbeck.jobs.plan import ArmPlan, Training
 from limbeck.jobs.settings import Job, JobKind
