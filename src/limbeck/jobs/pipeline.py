@@ -43,40 +43,33 @@ def run(
 ) -> Finished:
     """Every column of a comparison, or the one of a distillation."""
     settings, several = arguments.run, isinstance(arguments.run, CompareRun)
+    failed: list[Failure] = []
     setup = _prepare(arguments, columns, watcher)
-    arms, failed = _plan(columns, setup, arguments.student, watcher)
-    check_named_cache(setup, list(arms.values()), settings)
-    settings = _check_resume(settings, columns, arms, setup, folder)
-    planned, notes = with_baselines(arms, setup.task, several), []
+
+    columns_planned = _plan(columns, setup, arguments.student, watcher, failed)
+    check_named_cache(setup, list(columns_planned.values()), settings)
+    settings = _check_resume(settings, columns, columns_planned, setup, folder)
+    arms, notes = with_baselines(columns_planned, setup.task, several), []
     if not several:
-        planned = [replace(arm, title=f"student {'with' if arm.column else 'without'} teacher") for arm in planned]
-        notes = [planned[-1].start.origin]
+        arms = [replace(arm, title=f"student {'with' if arm.column else 'without'} teacher") for arm in arms]
+        notes = [arms[-1].start.origin]
         watcher.say(notes[0])
-    watcher.plan(_progress(settings, setup, planned))
-    outputs, unfit = _teach(setup, planned, settings, watcher)
-    planned, notes = outputs.arms, [*notes, *outputs.notes]
+    watcher.plan(_progress(settings, setup, arms))
+
+    outputs = _teach(setup, arms, settings, watcher, failed)
+    arms, notes = outputs.arms, [*notes, *outputs.notes]
     if isinstance(settings, CompareRun) and settings.budget_minutes:
-        planned, note = fit_to_budget(planned, settings.budget_minutes, folder, watcher)
+        arms, note = fit_to_budget(arms, settings.budget_minutes, folder, watcher)
         notes.append(note)
-        watcher.plan(_progress(settings, setup, planned))
-    teacher_folder = ensure_saved(setup.teacher, folder / "teacher") if setup.teacher else None
-    teacher_size = size_of(setup.teacher.network, teacher_folder) if setup.teacher else None
+        watcher.plan(_progress(settings, setup, arms))
+    place = ensure_saved(setup.teacher, folder / "teacher") if setup.teacher else None
+    size = size_of(setup.teacher.network, place) if setup.teacher else None
     if not outputs.live:
         free_memory(setup)
-    results, fallen = _trials(planned, folder, watcher, callbacks, tolerant=several)
-    return Finished(
-        settings,
-        setup,
-        planned,
-        results,
-        folder,
-        outputs.test,
-        teacher_folder,
-        teacher_size,
-        [*failed, *unfit, *fallen],
-        notes,
-        outputs.figures,
-    )
+
+    results = _trials(arms, folder, watcher, callbacks, failed if several else None)
+    found = Finished(settings, setup, arms, results, folder, outputs.test, place, size)
+    return replace(found, failed=failed, notes=notes, figures=outputs.figures)
 
 
 def run_without_teacher(
@@ -84,7 +77,7 @@ def run_without_teacher(
 ) -> Finished:
     check_resume(folder, settings, setup.fingerprints)
     watcher.plan(_progress(settings, setup, [arm]))
-    results, _ = _trials([arm], folder, watcher, callbacks, tolerant=False)
+    results = _trials([arm], folder, watcher, callbacks)
     return Finished(settings, setup, [arm], results, folder)
 
 
@@ -111,11 +104,10 @@ def _prepare(arguments: Arguments[Run], columns: Mapping[str, Run], watcher: Wat
 
 
 def _plan(
-    columns: Mapping[str, Run], setup: Setup, student: Model | None, watcher: Watcher
-) -> tuple[dict[str, ArmPlan], list[Failure]]:
-    """Every arm that can be built; of several columns, why the others cannot."""
+    columns: Mapping[str, Run], setup: Setup, student: Model | None, watcher: Watcher, failed: list[Failure]
+) -> dict[str, ArmPlan]:
+    """Every arm that can be built; of several columns, the others are left out."""
     arms: dict[str, ArmPlan] = {}
-    failed: list[Failure] = []
     for name, column in columns.items():
         try:
             arms[name] = plan_arm(name, column, setup, watcher, student)
@@ -125,7 +117,7 @@ def _plan(
             failed.append(_left_out(name, error, watcher))
     if not arms:
         raise LimbeckError("; ".join(f"{one.arm}: {one.reason}" for one in failed), "no column is left to compare")
-    return arms, failed
+    return arms
 
 
 def _check_resume(
@@ -151,18 +143,17 @@ def _check_resume(
     return whole
 
 
-def _teach(setup: Setup, arms: list[ArmPlan], settings: Run, watcher: Watcher) -> tuple[TeacherOutputs, list[Failure]]:
-    """The outputs for all arms that this teacher can teach; the others are left out."""
-    failed: list[Failure] = []
+def _teach(setup: Setup, arms: list[ArmPlan], settings: Run, watcher: Watcher, failed: list[Failure]) -> TeacherOutputs:
+    """The outputs for all arms that this teacher can teach; in a comparison the others are left out."""
     while True:
         try:
-            return collect_teacher_outputs(setup, arms, settings, watcher), failed
+            return collect_teacher_outputs(setup, arms, settings, watcher)
         except TeacherMismatch as error:
-            unfit = {arms[number].name for number in error.arms}
-            left = [arm for arm in arms if arm.name not in unfit]
+            unfit = [arms[number] for number in error.arms]
+            left = [arm for arm in arms if arm not in unfit]
             if not isinstance(settings, CompareRun) or not any(arm.column for arm in left):
                 raise
-            failed += [_left_out(arm.name, error, watcher) for arm in arms if arm.name in unfit]
+            failed += [_left_out(arm.name, error, watcher) for arm in unfit]
         served = {arm.baseline for arm in left}
         left = [arm for arm in left if arm.column or arm.name in served]
         for trial in (trial for trial in trials(arms) if trial.arm not in left):
@@ -171,26 +162,31 @@ def _teach(setup: Setup, arms: list[ArmPlan], settings: Run, watcher: Watcher) -
 
 
 def _trials(
-    arms: Sequence[ArmPlan], folder: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback], tolerant: bool
-) -> tuple[dict[str, list[TrialResult]], list[Failure]]:
-    """Every arm with every seed. In a comparison one that fails is told of, and the others go on."""
+    arms: Sequence[ArmPlan],
+    folder: Path,
+    watcher: Watcher,
+    callbacks: Sequence[TrainerCallback],
+    failed: list[Failure] | None = None,
+) -> dict[str, list[TrialResult]]:
+    """Every arm with every seed. Given a list of failures, one more is noted there, and the others go on."""
     results: dict[str, list[TrialResult]] = {}
-    failed: list[Failure] = []
+    fallen: list[Failure] = []
     for trial in trials(arms):
         try:
             found = run_trial(trial, folder / "arms", watcher, callbacks)
             results.setdefault(trial.arm.name, []).append(found)
         except Exception as error:
-            if not tolerant:
+            if failed is None:
                 raise
             why = _reason(error)
             watcher.say(f"{trial.title} failed: {why}")
             watcher.at(trial.title, 1.0)
             write_text(folder / "arms" / trial.name / FAILED, why + "\n")
-            failed.append(Failure(arm=trial.arm.name, seeds=[trial.seed], reason=why))
+            fallen.append(Failure(arm=trial.arm.name, seeds=[trial.seed], reason=why))
+            failed.append(fallen[-1])
     if not results:
-        raise LimbeckError(f"every training failed, the first with: {failed[0].reason}", "mend that, then --resume")
-    return results, failed
+        raise LimbeckError(f"every training failed, the first with: {fallen[0].reason}", "mend that, then --resume")
+    return results
 
 
 def _left_out(name: str, error: Exception, watcher: Watcher) -> Failure:

@@ -18,7 +18,6 @@ from limbeck.core.objective import Objective
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 
 MAIN = "main"  # the training whose objective and schedule are the run's own
-GOLD = "gold"  # targets that people gave
 ObjectiveTable = dict[str, dict[str, Any]]  # method name → weight and knobs: an objective in run files and flags
 
 
