@@ -68,7 +68,7 @@ def run(
         free_memory(setup)
 
     results = _trials(arms, folder, watcher, callbacks, failed if several else None)
-    found = Finished(settings, setup, arms, results, folder, outputs.test, place, size)
+    found = Finished(settings.kind, settings, setup, arms, results, folder, outputs.test, place, size)
     return replace(found, failed=failed, notes=notes, figures=outputs.figures)
 
 
@@ -78,7 +78,7 @@ def run_without_teacher(
     check_resume(folder, settings, setup.fingerprints)
     watcher.plan(_progress(settings, setup, [arm]))
     results = _trials([arm], folder, watcher, callbacks)
-    return Finished(settings, setup, [arm], results, folder)
+    return Finished(settings.kind, settings, setup, [arm], results, folder)
 
 
 def start(settings: Job) -> None:

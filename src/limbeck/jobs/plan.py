@@ -23,7 +23,7 @@ from limbeck.core.teacher import NoTeacher, Teacher
 from limbeck.core.want import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, Request, Want
 from limbeck.functional.layermap import layer_pairs
 from limbeck.jobs.settings import Job, Run, plan_of, resolve
-from limbeck.recipes.recipe import MAIN, Apply, ObjectiveTable, Rewind, Snapshot, Train, flat, from_table, to_table
+from limbeck.recipes.recipe import MAIN, Apply, ObjectiveTable, Rewind, Snapshot, Train, from_table, to_table
 from limbeck.students.families import has_layers, is_family
 from limbeck.students.inherit import reinit
 from limbeck.students.shrink import Shrink
@@ -233,7 +233,7 @@ def _encoded(task: Task, setup: Setup, student: Model) -> EncodedData:
 def planned_steps(run: Run, info: TaskInfo, student: Shape, teacher: Shape) -> tuple[PlannedStep, ...]:
     """The recipe's steps with the run's own objectives and schedules, in order."""
     recipe = plan_of(run, info)
-    declared = list(flat(recipe.steps(info))) if recipe else [Train(from_table(run.objective))]
+    declared = recipe.every_step(info) if recipe else [Train(from_table(run.objective))]
     known = {step.name for step in declared if isinstance(step, Train)}
     added = [(stage.after, Train(from_table(stage.objective), name)) for name, stage in run.stages.items()]
     before, after = ([step for late, step in added if late == end and step.name not in known] for end in (False, True))

@@ -39,6 +39,7 @@ TIMED_ONCE = "Models of one shape were timed once."
 class Finished:
     """What was run, and what came of it."""
 
+    kind: JobKind  # in a comparison titles tell an arm's name, else its shape
     run: Job
     setup: Setup
     arms: Sequence[ArmPlan]
@@ -59,11 +60,6 @@ class Finished:
     def columns(self) -> list[ArmPlan]:
         """The arms that a person asked for."""
         return [arm for arm in self.done if arm.column]
-
-    @property
-    def kind(self) -> JobKind:
-        """Of a comparison, titles tell an arm's name; of one student and at most its baseline, its shape."""
-        return self.run.kind
 
     def best(self) -> tuple[ArmPlan, TrialResult]:
         """The best by dev, of the arms with a teacher where there are any."""

@@ -87,12 +87,11 @@ class Repeat:
 Step = Train | Apply | Snapshot | Rewind | Repeat
 
 
-def flat(steps: Sequence[Step]) -> Iterator[Train | Apply | Snapshot | Rewind]:
-    """Every step in its turn, those of a Repeat as often as it says."""
+def _flat(steps: Sequence[Step]) -> Iterator[Train | Apply | Snapshot | Rewind]:
     for step in steps:
         if isinstance(step, Repeat):
             for _ in range(step.times):
-                yield from flat(step.steps)
+                yield from _flat(step.steps)
         else:
             yield step
 
@@ -106,9 +105,13 @@ class Recipe:
     tasks: tuple[Kind, ...] = TEXT_KINDS
     defaults: Mapping[str, Any] = field(default_factory=dict)  # tables of knobs, where a person says nothing else
 
+    def every_step(self, info: TaskInfo) -> list[Train | Apply | Snapshot | Rewind]:
+        """In their order, those of a Repeat as often as it says."""
+        return list(_flat(self.steps(info)))
+
     def trainings(self, info: TaskInfo) -> dict[str, Train]:
         """The training steps by name, in their order."""
-        return {step.name: step for step in flat(self.steps(info)) if isinstance(step, Train)}
+        return {step.name: step for step in self.every_step(info) if isinstance(step, Train)}
 
     def objective(self, info: TaskInfo) -> Objective:
         """Of the main step."""
