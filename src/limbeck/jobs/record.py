@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedModel
@@ -107,7 +108,7 @@ def measured_record(
     **more: object,
 ) -> Record:
     """What every Record says; `more` are its other fields."""
-    fields = {
+    fields: dict[str, Any] = {
         "kind": kind,
         "name": name,
         "created": now(),
@@ -121,7 +122,7 @@ def measured_record(
         "data": portable_texts(card.model_dump()),
         "arms": arms,
     }
-    return Record.model_validate({**fields, **more})
+    return Record(**fields | more)
 
 
 def model_arm(
