@@ -138,11 +138,12 @@ class _Work:
             load_model(self.model, folder / WEIGHTS)
             self.mask = Mask.load(folder / MASK) if (folder / MASK).exists() else Mask()
             self.progress = Progress(**json.loads((folder / DONE).read_text(encoding="utf-8")))
-            return
-        self._do(number, step)
-        if number + 1 < len(self.trial.arm.steps):  # of the last one, the finished trial is the trace
-            self._leave(folder)
-            remove(self._checkpoints(number))
+        else:
+            self._do(number, step)
+            if number + 1 < len(self.trial.arm.steps):  # of the last one, the finished trial is the trace
+                self._leave(folder)
+                remove(self._checkpoints(number))
+        barrier()  # a later step of another process may need what this one left
 
     def _do(self, number: int, step: PlannedStep) -> None:
         if isinstance(step, Training):
@@ -238,7 +239,6 @@ class _Work:
         if self.mask.live:
             self.mask.save(folder / MASK)
         write_text(folder / DONE, json.dumps(self.progress.model_dump()))
-        barrier()
 
     def _folder(self, number: int) -> Path:
         step = self.trial.arm.steps[number]
