@@ -10,7 +10,7 @@ from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.core.record import Record
 from limbeck.jobs.compare import compare
 from limbeck.jobs.comparison import CompareRun, columns_of
-from limbeck.jobs.runfile import read_run
+from limbeck.jobs.settings import read_run
 from limbeck.students.shrink import Shrink
 from limbeck.teachers.live import LiveTeacher
 from running import limbeck, start, stop

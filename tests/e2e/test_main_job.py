@@ -6,8 +6,7 @@ import pytest
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from limbeck.core.record import Record
-from limbeck.jobs.runfile import read_run
-from limbeck.jobs.settings import Run
+from limbeck.jobs.settings import Run, read_run
 from running import QUICK, files, limbeck
 
 

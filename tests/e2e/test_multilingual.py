@@ -5,8 +5,7 @@ from transformers import AutoTokenizer
 
 from limbeck.core.record import Record
 from limbeck.data.seq2seq.directions import REVERSED
-from limbeck.jobs.runfile import read_run
-from limbeck.jobs.settings import Run
+from limbeck.jobs.settings import Run, read_run
 from running import limbeck
 from tongues import BRIEF, TUNE, run, sentences, tiny, translate, write_pairs
 

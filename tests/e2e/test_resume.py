@@ -9,8 +9,7 @@ from transformers import TrainerCallback
 
 from limbeck import train
 from limbeck.core.record import Record
-from limbeck.jobs.runfile import read_run
-from limbeck.jobs.settings import TrainRun
+from limbeck.jobs.settings import TrainRun, read_run
 from running import files, finish, limbeck, start, start_at_terminal, stop, wait
 
 # One thread everywhere: sums in another order would differ in the last bit.

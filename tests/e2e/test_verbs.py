@@ -6,9 +6,7 @@ from transformers import AutoModelForSequenceClassification
 
 from limbeck.core.record import Record
 from limbeck.jobs.bench import kind_timed
-from limbeck.jobs.bench_settings import BenchRun
-from limbeck.jobs.runfile import read_run
-from limbeck.jobs.settings import TrainRun
+from limbeck.jobs.settings import BenchRun, TrainRun, read_run
 from running import QUICK, files, limbeck
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
 from tiny_places import make_tagger

@@ -11,8 +11,9 @@ from transformers import TrainerCallback
 from limbeck.core.progress import Silent
 from limbeck.jobs.budget import Stopwatch, _shorter, fit_to_budget, shares
 from limbeck.jobs.comparison import CompareRun, columns_of
-from limbeck.jobs.plan import plan_arm, trials, with_baselines
+from limbeck.jobs.plan import Training, plan_arm, trials, with_baselines
 from limbeck.jobs.trial import run_trial
+from limbeck.objectives.labels import Labels
 from limbeck.tasks.base import Model, task_of
 from limbeck.training.schedule import Schedule
 from tiny import make_classifier, make_rows, make_tokenizer
@@ -43,11 +44,11 @@ def test_shares_fit_and_nobody_gets_more_than_it_needs(needs, budget):
 
 
 def test_a_shorter_schedule_keeps_its_shape():
-    whole = Schedule(epochs=4.0, batch_size=10, warmup=0.1)
+    whole = Training("main", 1.0 * Labels(), Schedule(epochs=4.0, batch_size=10, warmup=0.1))
     assert _shorter(whole, 1.0, rows=100) == whole
-    half = _shorter(whole, 0.5, rows=100)
+    half = _shorter(whole, 0.5, rows=100).schedule
     assert (half.epochs, half.evals_per_epoch, half.warmup, half.decay) == (2.0, 2, 0.1, "linear")
-    least = _shorter(whole, 0.0, rows=100)
+    least = _shorter(whole, 0.0, rows=100).schedule
     assert (least.epochs, least.evals_per_epoch) == (0.1, 10)  # one step, and it is looked at
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from limbeck.core.errors import KnobError
 from limbeck.core.task import TaskInfo
-from limbeck.jobs.comparison import CompareRun, columns_of, spelled_out, write_comparison
-from limbeck.jobs.settings import Run, resolve
+from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.settings import Run, resolve, write_run
 from limbeck.recipes.recipe import RECIPES, Recipe, StageSettings, Train
 from running import limbeck
 
@@ -68,12 +68,12 @@ def test_what_is_written_reads_back_as_the_same_columns(long_recipe):
     before = whole(run)
     assert before["long"].train.epochs == 9.0
     assert before["finetune"].train.epochs == 3.0
-    resolved = spelled_out(run, before, "classify")
-    text = write_comparison(resolved)
+    resolved = run.resolved_with(before, "classify")
+    text = write_run(resolved)
     back = CompareRun(**tomllib.loads(text))
     assert back == resolved
     assert whole(back) == before
-    assert write_comparison(spelled_out(back, whole(back), "classify")) == text
+    assert write_run(back.resolved_with(whole(back), "classify")) == text
     assert "\nrecipe = " not in text.split("[columns")[0]
 
 

@@ -5,10 +5,11 @@ import json
 import pytest
 
 from limbeck.core.errors import LimbeckError, MismatchError
-from limbeck.jobs.comparison import CompareRun, write_comparison
-from limbeck.jobs.folder import check_resume, install, locked
-from limbeck.jobs.runfile import read_run
-from limbeck.jobs.settings import Run
+from limbeck.jobs.comparison import CompareRun
+from limbeck.jobs.folder import check_resume, ensure_saved, install, locked
+from limbeck.jobs.settings import Run, read_run
+from limbeck.tasks.base import Model
+from tiny import make_classifier, make_tokenizer
 
 PRINTS = {"teacher": "t", "data": "d"}
 
@@ -82,24 +83,24 @@ def read(folder):
 
 
 def test_a_column_that_could_not_be_built_is_settled_when_it_can(tmp_path):
-    check_resume(tmp_path, column(), PRINTS, write_comparison)
+    check_resume(tmp_path, column(), PRINTS)
     whole, more = column(1e-3, "cls"), {**PRINTS, "augmented of long": "a"}
-    check_resume(tmp_path, whole, more, write_comparison)
+    check_resume(tmp_path, whole, more)
     assert read(tmp_path) == whole
     assert json.loads((tmp_path / "fingerprints.json").read_text()) == more
-    check_resume(tmp_path, column(), PRINTS, write_comparison)  # and once it cannot
+    check_resume(tmp_path, column(), PRINTS)  # and once it cannot
     assert read(tmp_path) == whole
     with pytest.raises(MismatchError, match=r"learning_rate: 0.001 → 0.002"):
-        check_resume(tmp_path, column(2e-3, "cls"), more, write_comparison)
+        check_resume(tmp_path, column(2e-3, "cls"), more)
     with pytest.raises(MismatchError, match="pool: cls → mean"):
-        check_resume(tmp_path, column(1e-3, "mean"), more, write_comparison)
+        check_resume(tmp_path, column(1e-3, "mean"), more)
     with pytest.raises(MismatchError, match="its augmented of long changed"):
-        check_resume(tmp_path, whole, {**more, "augmented of long": "b"}, write_comparison)
+        check_resume(tmp_path, whole, {**more, "augmented of long": "b"})
 
 
 def test_what_a_person_sets_is_not_left_open(tmp_path):
     begun = column()
-    check_resume(tmp_path, begun, PRINTS, write_comparison)
+    check_resume(tmp_path, begun, PRINTS)
     table = begun.columns["long"]
     rated = {"warm": {**table["stages"]["warm"], "learning_rate": 1e-3}}
     for other in (
@@ -108,17 +109,27 @@ def test_what_a_person_sets_is_not_left_open(tmp_path):
         begun.but(columns={"long": {**table, "stages": rated}}),
     ):
         with pytest.raises(MismatchError, match="other knobs"):
-            check_resume(tmp_path, other, PRINTS, write_comparison)
+            check_resume(tmp_path, other, PRINTS)
     assert read(tmp_path) == begun
 
 
 @pytest.mark.parametrize("trial", ["long-seed0", "plain-long-seed2"])
 def test_of_a_column_that_was_trained_nothing_new_is_read(tmp_path, trial):
-    check_resume(tmp_path, column(1e-3, "cls"), PRINTS, write_comparison)
+    check_resume(tmp_path, column(1e-3, "cls"), PRINTS)
     (tmp_path / "arms" / trial).mkdir(parents=True)
     with pytest.raises(MismatchError, match="its student of long changed"):
-        check_resume(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of long": "s"}, write_comparison)
-    check_resume(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of other": "s"}, write_comparison)
+        check_resume(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of long": "s"})
+    check_resume(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of other": "s"})
+
+
+def test_only_the_main_process_writes(tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    monkeypatch.setenv("RANK", "1")
+    with locked(tmp_path / "run", resume=False) as folder:
+        check_resume(folder, Run(), PRINTS)
+        install(tmp_path / "model", folder / "student")
+        assert ensure_saved(Model(make_classifier(), make_tokenizer()), folder / "teacher") == folder / "teacher"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_a_run_cut_off_before_it_was_written_down_starts_anew(tmp_path):

@@ -12,9 +12,9 @@ from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ATTENTION_PARTS, Want
 from limbeck.jobs.plan import planned_steps
-from limbeck.jobs.runfile import read_run, write_run
-from limbeck.jobs.settings import Run, resolve
-from limbeck.recipes.recipe import to_table
+from limbeck.jobs.settings import Run, read_run, resolve, write_run
+from limbeck.objectives.labels import Labels
+from limbeck.recipes.recipe import RECIPES, Recipe, Repeat, Rewind, Snapshot, Train, to_table
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import Sizes
 from limbeck.training.focus import freeze_above, slow_below
@@ -264,3 +264,18 @@ def test_a_shape_from_python_leaves_the_rest_to_the_recipe(tmp_path):
     run = distilled(tmp_path / "run", recipe="pkd-skip", **QUICK)
     assert run.record.knobs["student"]["keep"] == "first"
     assert run.record.knobs["student"]["hidden"] == 16
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (Train(1.0 * Labels()), Rewind("x")),
+        (Rewind("x"), Snapshot("x"), Train(1.0 * Labels())),
+        (Snapshot("start"), Repeat(2, (Train(1.0 * Labels()), Rewind("x")))),
+    ],
+)
+def test_a_rewind_to_a_snapshot_that_no_earlier_step_takes_is_refused(monkeypatch, steps):
+    paper = RECIPES["lottery"].paper
+    monkeypatch.setitem(RECIPES, "lost", Recipe("lost", "for a test", paper, lambda task: steps))
+    with pytest.raises(KnobError, match=r"'lost' rewinds to a snapshot 'x' that no earlier step takes\n.*Snapshot"):
+        planned({"recipe": "lost"})

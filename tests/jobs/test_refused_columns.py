@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from limbeck.jobs.compare import compare
-from limbeck.jobs.runfile import read_run
+from limbeck.jobs.settings import read_run
 from tiny import make_classifier, make_rows, make_tokenizer
 from tiny_language import make_masked, save
 

@@ -15,8 +15,7 @@ from limbeck.core.knob import TABLES
 from limbeck.core.objective import misfits
 from limbeck.core.task import TaskInfo
 from limbeck.data.settings import AugmentSettings
-from limbeck.jobs.runfile import differences, overlay, read_run, undot, write_run
-from limbeck.jobs.settings import CUSTOM, Run, TrainRun, resolve
+from limbeck.jobs.settings import CUSTOM, Run, TrainRun, differences, overlay, read_run, resolve, undot, write_run
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import StageSettings
 from limbeck.students.families import families

@@ -201,6 +201,35 @@ def test_a_rewind_takes_the_last_snapshot_before_it(arm, tmp_path):
     assert same(tmp_path / "long" / "ticket-seed0", tmp_path / "short" / "ticket-seed0")
 
 
+def test_steps_are_told_in_plain_words(arm):
+    assert [str(step) for step in arm.steps[:4]] == [
+        "take the snapshot 'start'",
+        "train 'main' for 1 epochs: 1 * Labels()",
+        "apply Magnitude(fraction=0.2, scope='layer')",
+        "rewind to the snapshot 'start'",
+    ]
+
+
+def test_a_training_that_is_never_evaluated_has_no_dev_score_of_its_own(arm, tmp_path):
+    """The best seed is chosen by what the finished model does on dev, not by a score that nobody measured."""
+    unseen = replace(arm.main, final=False)
+    assert not unseen.evaluated
+    found = tickets.run(replace(arm, steps=(unseen,)), tmp_path)
+    assert not any(point.dev for point in found.result.curve)
+    model = type(arm.start.network).from_pretrained(found.model)
+    assert found.dev_score == arm.data.evaluator.dev_metrics(model)["accuracy"]
+
+
+def test_only_the_main_process_writes(arm, tmp_path, monkeypatch):
+    short = replace(arm, steps=(Snapshot("start"), HALF))
+    main = tickets.run(short, tmp_path / "main")
+    monkeypatch.setenv("RANK", "1")
+    other = tickets.run(short, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+    assert other.result.quality == main.result.quality
+    assert other.dev_score == main.dev_score
+
+
 @pytest.mark.parametrize("last", [Snapshot("end"), HALF], ids=["snapshot", "apply"])
 def test_what_a_training_found_is_known_after_a_break(arm, tmp_path, last):
     """The best step and its dev score, where the training is not the last step."""

@@ -7,10 +7,9 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.progress import Silent
 from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import batches
-from limbeck.jobs import token_cache
+from limbeck.jobs import teaching
 from limbeck.jobs.settings import Run
-from limbeck.jobs.teaching import _say_damaged
-from limbeck.jobs.token_cache import TESTED, check_cache, fill_cache
+from limbeck.jobs.teaching import TESTED, _say_damaged, check_cache, fill_cache
 from limbeck.tasks.base import Model, Setup
 from limbeck.tasks.language import LanguageTask
 from limbeck.teachers.live import LiveTeacher
@@ -67,7 +66,7 @@ class Counting(Teacher):
 def uids(monkeypatch):
     """Of every example that a teacher is run on."""
     monkeypatch.setattr(Counting, "uids", [])
-    monkeypatch.setattr(token_cache, "LiveTeacher", Counting)
+    monkeypatch.setattr(teaching, "LiveTeacher", Counting)
     return Counting.uids
 
 

@@ -8,7 +8,7 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.cli.verb import RecordFolder, execute, gather, save, show
-from limbeck.jobs.bench_settings import BenchRun
+from limbeck.jobs.settings import BenchRun
 
 
 @with_knobs(BenchRun)

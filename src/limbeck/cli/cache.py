@@ -9,8 +9,7 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.cli.verb import File, Print, gather
-from limbeck.jobs.runfile import write_run
-from limbeck.jobs.settings import CacheRun
+from limbeck.jobs.settings import CacheRun, write_run
 
 InfoOf = Annotated[str, typer.Option("--info", metavar="DIR", help="say what a cache holds, check it, and stop")]
 

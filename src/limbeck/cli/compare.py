@@ -8,7 +8,8 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.cli.verb import File, Print, Resume, execute, gather, likely_kind, need_out, printable, show
-from limbeck.jobs.comparison import CompareRun, columns_of, spelled_out, write_comparison
+from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.settings import write_run
 
 
 @with_knobs(CompareRun)
@@ -26,7 +27,7 @@ def compare(
     run = CompareRun(**gather(run_file, knobs, resume))
     if print_:
         columns = {name: printable(column) for name, column in columns_of(run).items()}
-        typer.echo(write_comparison(spelled_out(run, columns, likely_kind(run))), nl=False)
+        typer.echo(write_run(run.resolved_with(columns, likely_kind(run))), nl=False)
         return
     need_out(run.out, "runs/compare")
     from limbeck.jobs.compare import compare as job

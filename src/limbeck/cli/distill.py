@@ -8,8 +8,7 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.cli.verb import File, Print, Resume, execute, gather, need_out, printable, show
-from limbeck.jobs.runfile import write_run
-from limbeck.jobs.settings import Run
+from limbeck.jobs.settings import Run, write_run
 
 
 @with_knobs(Run, objectives=True)

@@ -8,8 +8,7 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.cli.verb import File, Print, Resume, execute, gather, show
-from limbeck.jobs.runfile import write_run
-from limbeck.jobs.settings import TrainRun
+from limbeck.jobs.settings import TrainRun, write_run
 
 
 @with_knobs(TrainRun)

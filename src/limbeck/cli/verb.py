@@ -14,8 +14,7 @@ from rich.console import Console, RenderableType
 from limbeck.core.errors import KnobError
 from limbeck.core.record import Record
 from limbeck.core.task import Kind, TaskInfo
-from limbeck.jobs.runfile import overlay, read_run, undot
-from limbeck.jobs.settings import CUSTOM, Run, resolve
+from limbeck.jobs.settings import CUSTOM, Run, overlay, read_run, resolve, undot
 
 R = TypeVar("R")
 Resume = Annotated[bool, typer.Option("--resume", help="resume the interrupted run in --out")]

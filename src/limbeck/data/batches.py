@@ -43,6 +43,8 @@ class Split(Dataset, Protocol):
     @property
     def has_label(self) -> np.ndarray: ...
 
+    def take(self, indices: Sequence[int] | np.ndarray) -> Self: ...
+
 
 class Collate(Protocol):
     """Rows become one padded batch of tensors."""

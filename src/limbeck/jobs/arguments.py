@@ -1,9 +1,8 @@
-"""Turns the arguments of the Python API into a run; models and data in hand are passed through."""
+"""Turns the arguments of the Python API into settings; models and data in hand are passed through."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -12,15 +11,21 @@ from transformers import PreTrainedModel
 
 from limbeck.core.errors import KnobError
 from limbeck.data.settings import TaskKnobs
-from limbeck.jobs.runfile import overlay
-from limbeck.jobs.settings import Job
+from limbeck.jobs.settings import Job, Options, overlay
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import clip_max_length
 from limbeck.tasks.base import Model
 
-R = TypeVar("R", bound=Job)
+R = TypeVar("R", bound=Job, covariant=True)
 K = TypeVar("K", bound=TaskKnobs)
 AnyModel: TypeAlias = str | Path | PreTrainedModel | Model
+
+# The keywords that most people want, by the table of the run file they stand in.
+_COMMON = {
+    "": ("recipe", "seeds", "seed", "baseline", "budget_minutes", "columns"),
+    "train": ("epochs", "learning_rate", "batch_size"),
+    "data": ("task", "text_column", "label_column", "max_length"),
+}
 
 
 @dataclass(frozen=True)
@@ -31,54 +36,38 @@ class Arguments(Generic[R]):
     student: Model | None = None
 
 
-_TRAIN, _DATA = ("epochs", "learning_rate", "batch_size"), ("task", "text_column", "label_column", "max_length")
-_TOP = ("recipe", "seeds", "seed", "baseline", "budget_minutes", "columns")
-
-
-def common_knobs(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords that most people want, as the knobs they are: epochs=3 is train.epochs."""
-    named = {name: value for name, value in keywords.items() if value is not None}
-    return {
-        **{name: named[name] for name in _TOP if name in named},
-        "train": {name: named[name] for name in _TRAIN if name in named},
-        "data": {name: named[name] for name in _DATA if name in named},
+def settings_of(cls: type[K], keywords: Options) -> tuple[K, object]:
+    """A verb's keywords as settings, laid over the `run` in hand: epochs=3 is train.epochs. And data in hand."""
+    run: K | None = keywords["run"]
+    data: object = keywords["data"]
+    common = {
+        table: {name: keywords[name] for name in names if keywords.get(name) is not None}
+        for table, names in _COMMON.items()
     }
-
-
-def run_of(cls: type[K], run: K | None, reading: Mapping[str, Any] | None, common: Any, knobs: Any) -> K:
-    """The run in hand, or one of these keywords."""
-    named = overlay(overlay({"data": dict(reading or {})}, common), knobs)
+    named = overlay({"data": dict(keywords.get("reading") or {})}, {**common.pop(""), **common})
+    named = overlay(named, keywords["knobs"])
+    if isinstance(data, str | Path):
+        named, data = overlay(named, {"data": {"train": str(data)}}), None
     named = {name: value for name, value in named.items() if value != {}}
-    return cls(**named) if run is None else type(run)(**overlay(run.model_dump(exclude_unset=True), named))
+    return cls(**named) if run is None else type(run)(**overlay(run.model_dump(exclude_unset=True), named)), data
 
 
-def parse_arguments(
-    run: R,
-    teacher: AnyModel,
-    data: object,
-    student: Shrink | AnyModel | None,
-    out: str | Path,
-    processor: Any,
-    **own: Any,
-) -> Arguments[R]:
-    """The run with all that can be written down; without a folder for the results it gets a temporary one."""
-    knobs = dict(own)
-    hand, source = model_of(teacher, processor)
+def parse_arguments(cls: type[R], keywords: Options, **own: object) -> Arguments[R]:
+    """The settings with all that can be written down; without a folder for the results they get a temporary one."""
+    run, data = settings_of(cls, keywords)
+    knobs, student, start = dict(own), keywords["student"], None
+    teacher, source = model_of(keywords["teacher"], keywords["tokenizer"])
     knobs |= {"teacher": source} if source else {}
-    start: Model | None = None
     if isinstance(student, Shrink):  # only what was set: the rest is the recipe's to choose
         knobs["student"] = student.model_dump(exclude_unset=True)
     elif student is not None:
-        start, source = model_of(student, processor)
+        start, source = model_of(student, keywords["tokenizer"])
         knobs |= {"student_from": source} if source else {}
-    if isinstance(data, str | Path):
-        knobs["data"] = run.data.but(train=str(data)).model_dump(exclude_unset=True)
-        data = None
-    folder = str(out) or run.out or tempfile.mkdtemp(prefix="limbeck-")
-    return Arguments(run.but(**knobs, out=folder), data, hand, start)
+    folder = str(keywords["out"]) or run.out or tempfile.mkdtemp(prefix="limbeck-")
+    return Arguments(run.but(**knobs, out=folder), data, teacher, start)
 
 
-def model_of(model: Any, processor: Any) -> tuple[Model | None, str]:
+def model_of(model: object, processor: Any) -> tuple[Model | None, str]:
     """A model in hand, or the folder or hub id of one."""
     if isinstance(model, str | Path):
         return None, str(model)

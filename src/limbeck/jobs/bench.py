@@ -16,9 +16,9 @@ from limbeck.data.span.questions import timing_questions
 from limbeck.data.text.examples import timing_texts
 from limbeck.data.token.sentences import timing_sentences
 from limbeck.engines.ctranslate2 import read_facts
-from limbeck.jobs.bench_settings import BenchRun
-from limbeck.jobs.record import describe, measured_arm, measured_record
-from limbeck.measure.size import converted_size, is_ctranslate2, size_of
+from limbeck.jobs.record import measured_record, model_arm
+from limbeck.jobs.settings import BenchRun
+from limbeck.measure.size import is_ctranslate2
 from limbeck.measure.speed import MEASURING, measure_speed
 from limbeck.students.load import load_saved
 from limbeck.tasks.base import kind_of_model
@@ -54,7 +54,7 @@ def bench(
         TaskInfo(kind=kind),
         DataCard(source=f"{len(rows)} texts", columns={}, read=len(rows)),
         [arm.model_copy(update={"speed": speeds[arm.name]}) for arm in arms],
-        knobs=knobs | ({"translate": {"test_beam": beam}} if beam else {}),
+        knobs | ({"translate": {"test_beam": beam}} if beam else {}),
     )
 
 
@@ -84,9 +84,7 @@ def _texts(run: BenchRun, kind: Kind) -> list[tuple[str, str]]:
 
 
 def _sized(source: str, trust_remote_code: bool) -> Arm:
-    name = Path(source).name
     if is_ctranslate2(source):
         read_facts(source)  # or refuses: without them it may write something else
-        return measured_arm(source, "model", f"{name}, in CTranslate2", None, converted_size(source))
-    network, _ = load_saved(source, trust_remote_code=trust_remote_code)
-    return measured_arm(source, "model", f"{name}, {describe(network)}", network, size_of(network, Path(source)))
+        return model_arm(source, "model", source, None)
+    return model_arm(source, "model", source, load_saved(source, trust_remote_code=trust_remote_code)[0])

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from transformers import TrainerCallback, TrainingArguments
+from transformers import TrainerCallback, TrainerControl
 
 from limbeck.core.files import write_text
 from limbeck.core.progress import Silent, Watcher
 from limbeck.jobs.plan import ArmPlan, Training, Trial
-from limbeck.jobs.trial import run_trial
-from limbeck.training.schedule import Schedule
+from limbeck.jobs.trial import remove, run_trial
 
 TIMED = 12  # optimiser steps of each training
 WARM = 2  # of these do not count
@@ -33,17 +30,17 @@ class Enough(Exception):
     """All trainings are timed."""
 
 
-class Stopwatch(TrainerCallback):
+class Stopwatch(TrainerCallback):  # type: ignore[misc]
     """Ends every training after a few steps, and the last one for good."""
 
     def __init__(self, trainings: int) -> None:
         self.trainings = trainings
         self.marks: list[list[float]] = []  # of each training: its begin and the end of each step
 
-    def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+    def on_train_begin(self, *_: object, **__: object) -> None:
         self.marks.append([time.perf_counter()])
 
-    def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+    def on_step_end(self, args: object, state: object, control: TrainerControl, **_: object) -> None:
         self.marks[-1].append(time.perf_counter())
         if len(self.marks[-1]) > TIMED:
             if len(self.marks) == self.trainings:
@@ -66,7 +63,10 @@ def fit_to_budget(arms: Sequence[ArmPlan], minutes: float, folder: Path, watcher
         least = min(scales.values(), default=1.0)
         scales |= {arm.name: least for arm in new if arm.name not in scales}  # it may train when tried again
         write_text(file, json.dumps(scales))
-    found = [scaled(arm, scales[arm.name]) for arm in arms]
+    found = [
+        arm.with_trainings(_shorter(step, scales[arm.name], arm.data.count(step.targets)) for step in arm.trainings)
+        for arm in arms
+    ]
     got = "; ".join(f"{new.name} {new.epochs:.3g} of {old.epochs:.3g}" for old, new in zip(arms, found, strict=True))
     return found, f"A budget of {minutes:g} min was shared out. Epochs trained: {got}."
 
@@ -96,45 +96,32 @@ def seconds_needed(trial: Trial, folder: Path) -> float:
     """How long a trial would train, by its first steps; 0 where it cannot train at all."""
     arm = trial.arm
     watch = Stopwatch(len(arm.trainings))
-    quiet = tuple(
-        replace(step, schedule=step.schedule.but(evals_per_epoch=1)) if isinstance(step, Training) else step
-        for step in arm.steps
-    )
-    shutil.rmtree(folder, ignore_errors=True)  # of a run killed right here: what it trained would not be timed again
+    quiet = [replace(step, schedule=step.schedule.but(evals_per_epoch=1)) for step in arm.trainings]
+    remove(folder)  # of a run killed right here: what it trained would not be timed again
     try:
         # A trial that fails here fails again when its turn comes, and is told of then.
         with suppress(Exception):
-            run_trial(replace(trial, arm=replace(arm, steps=quiet)), folder, Silent(), [watch])
+            run_trial(replace(trial, arm=arm.with_trainings(quiet)), folder, Silent(), [watch])
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
     timed = watch.seconds_per_step() if len(watch.marks) == watch.trainings and len(watch.marks[-1]) > 1 else []
     return sum(_training_seconds(arm, step, each) for step, each in zip(arm.trainings, timed, strict=False))
 
 
 def _training_seconds(arm: ArmPlan, step: Training, seconds: float) -> float:
     """Steps, and evaluations on dev: a row there takes a third of learning from it."""
-    schedule = step.schedule
-    rows = schedule.batch_size * schedule.accumulate
+    schedule, rows = step.schedule, step.schedule.batch_size * step.schedule.accumulate
     steps = math.ceil(arm.data.count(step.targets) / rows) * schedule.epochs
-    dev = len(arm.data.evaluator.dev)
-    tests = schedule.epochs * schedule.evals_per_epoch * dev / rows / 3 if step.evaluated else 0.0
-    return seconds * (steps + tests)
+    tests = schedule.epochs * schedule.evals_per_epoch * len(arm.data.evaluator.dev) / rows / 3
+    return seconds * (steps + (tests if step.evaluated else 0.0))
 
 
-def scaled(arm: ArmPlan, by: float) -> ArmPlan:
-    steps = tuple(
-        replace(step, schedule=_shorter(step.schedule, by, arm.data.count(step.targets)))
-        if isinstance(step, Training)
-        else step
-        for step in arm.steps
-    )
-    return replace(arm, steps=steps)
-
-
-def _shorter(schedule: Schedule, by: float, rows: int) -> Schedule:
+def _shorter(step: Training, by: float, rows: int) -> Training:
     """At least one step, and evaluated twice at least."""
     if by >= 1.0:
-        return schedule
+        return step
+    schedule = step.schedule
     steps = math.ceil(rows / (schedule.batch_size * schedule.accumulate))
     epochs = max(schedule.epochs * by, 1 / steps)
-    return schedule.but(epochs=epochs, evals_per_epoch=min(max(schedule.evals_per_epoch, math.ceil(2 / epochs)), steps))
+    evals = min(max(schedule.evals_per_epoch, math.ceil(2 / epochs)), steps)
+    return replace(step, schedule=schedule.but(epochs=epochs, evals_per_epoch=evals))

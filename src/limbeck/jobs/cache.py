@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 
@@ -16,29 +15,13 @@ from limbeck.data.batches import to_batch
 from limbeck.data.language.examples import Tokens
 from limbeck.data.settings import MaskSettings
 from limbeck.jobs.settings import CacheRun
-from limbeck.jobs.token_cache import fill_cache, manifest
-from limbeck.tasks.base import COLLECTING, EncodedData, Model, Setup, kind_of_model, task_of
+from limbeck.jobs.teaching import fill_cache, manifest
+from limbeck.tasks.base import COLLECTING, Model, Setup, kind_of_model, task_of
 from limbeck.tasks.language import LanguageTask
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.topk import Info, TopKCache, compress
 
 _MARGIN = 1.1  # of free space, for the index and for merging
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What is to come, said before it starts."""
-
-    tokens: int
-    seconds: float
-    bytes: int
-    free: int
-
-    def sentence(self) -> str:
-        return (
-            f"{self.tokens:,} tokens to cache: about {_minutes(self.seconds)} and {self.bytes / 1e6:,.1f} MB "
-            f"({self.bytes / max(self.tokens, 1):.0f} bytes per token; {self.free / 1e9:,.1f} GB are free)"
-        )
 
 
 def cache(run: CacheRun, *, data: object = None, teacher: Model | None = None, watcher: Watcher | None = None) -> Info:
@@ -67,40 +50,38 @@ def cache(run: CacheRun, *, data: object = None, teacher: Model | None = None, w
     about = manifest(run, run, setup.fingerprints, setup.info.vocab_size, run.top, run.draws, run.temperature)
     watcher.plan([ProgressItem(COLLECTING, 1.0)])
     with TopKCache(run.out, about, write=True) as store:
-        estimate = _estimate(store, setup, run.batch_size)
-        if estimate.tokens:
-            watcher.say(estimate.sentence())
-            if estimate.bytes * _MARGIN > estimate.free:
-                raise LimbeckError(
-                    f"the cache needs {estimate.bytes / 1e6:,.0f} MB, but {run.out} has room for "
-                    f"{estimate.free / 1e6:,.0f}",
-                    "choose another folder with --out, cache fewer tokens with --top, or less text with --data.limit",
-                )
+        _announce(store, setup, run.batch_size, watcher)
         fill_cache(store, setup, setup.data.train(""), setup.data, run.batch_size, watcher)
         watcher.at(COLLECTING, 1.0)
         return store.info()
 
 
-def _estimate(store: TopKCache, setup: Setup, batch_size: int) -> Estimate:
-    """From a timed batch, the second of two: the first one warms up."""
-    data: EncodedData = setup.data
-    train: Any = data.train("")
+def _announce(store: TopKCache, setup: Setup, batch_size: int, watcher: Watcher) -> None:
+    """Says what is to come, and refuses what the disk cannot take; by a timed batch, the second of two."""
+    data, train = setup.data, setup.data.train("")
     assert isinstance(train, Tokens)
     assert setup.teacher is not None
     left = int(train.predicted_counts[store.lacks(train.uids)].sum())
     if not left:
-        return Estimate(0, 0.0, 0, 0)
+        return
     teacher = LiveTeacher(setup.teacher.network, vocabulary=data.info.vocab_size)
     rows = [train[row] for row in range(min(batch_size, len(train)))]
     batch = to_batch(data.evaluator.collate(rows), data.info)
-    for _ in range(2):
+    for _ in range(2):  # the first one warms up
         begun = time.perf_counter()
         outputs = compress(teacher.answer(batch).tokens, store.manifest, batch)
         seconds = time.perf_counter() - begun
     tokens = max(len(outputs), 1)
-    size = store.estimate(left * len(batch.uids) / tokens, left, outputs)
-    free = shutil.disk_usage(store.folder).free
-    return Estimate(left, left * seconds / tokens, size, free)
+    size, free = store.estimate(left * len(batch.uids) / tokens, left, outputs), shutil.disk_usage(store.folder).free
+    watcher.say(
+        f"{left:,} tokens to cache: about {_minutes(left * seconds / tokens)} and {size / 1e6:,.1f} MB "
+        f"({size / left:.0f} bytes per token; {free / 1e9:,.1f} GB are free)"
+    )
+    if size * _MARGIN > free:
+        raise LimbeckError(
+            f"the cache needs {size / 1e6:,.0f} MB, but {store.folder} has room for {free / 1e6:,.0f}",
+            "choose another folder with --out, cache fewer tokens with --top, or less text with --data.limit",
+        )
 
 
 def _minutes(seconds: float) -> str:

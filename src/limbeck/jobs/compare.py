@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +11,12 @@ from transformers import TrainerCallback
 
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Record
-from limbeck.jobs.arguments import AnyModel, common_knobs, parse_arguments, run_of
+from limbeck.jobs import pipeline
+from limbeck.jobs.arguments import AnyModel, parse_arguments
 from limbeck.jobs.comparison import CompareRun, columns_of
 from limbeck.jobs.folder import RECORD_FILE, locked
-from limbeck.jobs.pipeline import Pipeline
 from limbeck.jobs.record import build_record
-from limbeck.jobs.settings import CUSTOM, Run, check_names
+from limbeck.jobs.settings import CUSTOM, Options, Run, check_names
 from limbeck.measure.speed import MEASURING
 from limbeck.recipes.recipe import find
 from limbeck.report import Report
@@ -51,15 +50,15 @@ def compare(
     label_column: str | None = None,
     max_length: int | None = None,
     budget_minutes: float | None = None,
-    columns: Mapping[str, Mapping[str, Any]] | None = None,
+    columns: Mapping[str, Options] | None = None,
     tokenizer: Any = None,
-    reading: Mapping[str, Any] | None = None,
+    reading: Options | None = None,
     run: CompareRun | None = None,
     resume: bool = False,
     callbacks: Sequence[TrainerCallback] = (),
     watcher: Watcher | None = None,
     command: str = "",
-    **knobs: Any,
+    **knobs: object,
 ) -> Compared:
     """Sets recipes side by side: the same teacher, data and seeds, and each against its student without a teacher.
 
@@ -67,17 +66,16 @@ def compare(
     `compare(teacher, "reviews.csv", ["finetune", "hinton"], seeds=3, columns={"hinton": {"student": {"layers": 2}}})`.
     A column that is refused or fails is told of, and the others go on; with `resume` it is tried again.
     """
-    common = common_knobs(locals())
     named = {"recipes": recipes if isinstance(recipes, str) else ",".join(recipes)} if recipes else {}
-    arguments = parse_arguments(
-        run_of(CompareRun, run, reading, common, knobs), teacher, data, student, out, tokenizer, **named
-    )
-    chosen = checked_columns(arguments.run)
+    arguments = parse_arguments(CompareRun, locals(), **named)
+    chosen = columns_of(arguments.run)
+    serving = [column for column in chosen.values() if _serves(column)]
+    for column in serving or chosen.values():  # the others are left out, and told of
+        check_names(column)
     watcher = watcher or Silent()
     with locked(arguments.run.out, resume=resume) as folder:
-        pipeline = Pipeline(folder, watcher, callbacks, command or " ".join(sys.argv))
-        finished = pipeline.run(arguments, chosen)  # type: ignore[arg-type]
-        record = build_record(finished, watcher)
+        finished = pipeline.run(arguments, chosen, folder, watcher, callbacks)
+        record = build_record(finished, command, watcher)
         report = Report((record,))
         record.save(folder / RECORD_FILE)
         report.save(folder / "report.html")
@@ -85,15 +83,6 @@ def compare(
         watcher.at(MEASURING, 1.0)
         best = {name: max(done, key=lambda one: one.dev_score).model for name, done in finished.results.items()}
         return Compared(record, report, folder, best)
-
-
-def checked_columns(run: CompareRun) -> dict[str, Run]:
-    """The columns; what can be refused before anything is loaded is refused here."""
-    found = columns_of(run)
-    fit = [column for column in found.values() if _serves(column)]
-    for column in fit or found.values():  # the others are left out, and told of
-        check_names(column)
-    return found
 
 
 def _serves(run: Run) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import TABLES, knob
-from limbeck.jobs.runfile import overlay, write_run
-from limbeck.jobs.settings import CUSTOM, Run
+from limbeck.data.settings import MaskSettings
+from limbeck.jobs.settings import CUSTOM, JobKind, Options, Run, overlay
 from limbeck.recipes.recipe import RECIPES
 
 _OF_A_COLUMN = {
@@ -30,6 +30,8 @@ _RESERVED = re.compile(r"teacher|plain.*")  # names of arms that a comparison ad
 class CompareRun(Run):
     """Many recipes, one teacher, one data set, several seeds."""
 
+    kind: ClassVar[JobKind] = "compare"
+    unwritten = frozenset({"recipe"})
     recipe: str = knob("auto", "not here: --recipes names the columns", short="--recipe")
     recipes: str = knob(
         "",
@@ -47,14 +49,21 @@ class CompareRun(Run):
         {}, "knobs of single columns, in run files as [columns.NAME]; a new name with a recipe is one more column"
     )
 
-    def settled_as(self, other: Self) -> Self:
-        """With what its columns leave open as the same columns of another have it.
-
-        A column is spelled out to the end only when its student is built: what could not be built stays open."""
+    def settled_as(self, begun: Self) -> Self:
+        """A column is spelled out to the end only when its student is built: what could not be built stays open."""
         top = self.model_dump(exclude={"columns"})
         return self.but(
-            columns={name: _settled(table, other.columns.get(name, {}), top) for name, table in self.columns.items()}
+            columns={name: _settled(table, begun.columns.get(name, {}), top) for name, table in self.columns.items()}
         )
+
+    def resolved_with(self, columns: Mapping[str, Run], task: str) -> CompareRun:
+        """With all that its resolved columns differ in written out: it reads back as the same columns."""
+        recipes = ",".join(self.recipe_names)
+        top = self.spelled_out(task).but(student=self.student.settled("same"), columns={}, recipes=recipes)
+        if task in TABLES["mask"].kinds:
+            top = top.but(mask=top.table(MaskSettings).settled())
+        own = {name: column.model_dump(exclude=set(_OF_ALL)) for name, column in columns.items()}
+        return top.but(columns={name: _beyond(top.model_dump(), table) for name, table in own.items()})
 
     @property
     def recipe_names(self) -> list[str]:
@@ -104,16 +113,7 @@ def _column(run: CompareRun, name: str) -> Run:
     return Run.of(overlay(shared, {**entry, "recipe": recipe}), within=f"columns.{name}")
 
 
-def spelled_out(run: CompareRun, resolved: Mapping[str, Run], kind: str) -> CompareRun:
-    """The comparison with all that its resolved columns differ in written out: it reads back as the same columns."""
-    top = run.spelled_out(kind).but(student=run.student.settled("same"), columns={}, recipes=",".join(run.recipe_names))
-    if "mask" in TABLES and kind in TABLES["mask"].kinds:
-        top = top.but(mask=top.model_extra["mask"].settled())  # type: ignore[index]
-    own = {name: column.model_dump(exclude=set(_OF_ALL)) for name, column in resolved.items()}
-    return top.but(columns={name: _beyond(top.model_dump(), table) for name, table in own.items()})
-
-
-def _beyond(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _beyond(base: Options, other: Options) -> dict[str, Any]:
     """What `other` has that `base` has not."""
     found: dict[str, Any] = {}
     for key, value in other.items():
@@ -125,9 +125,7 @@ def _beyond(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]
     return found
 
 
-def _settled(
-    table: Mapping[str, Any], other: Mapping[str, Any], base: Mapping[str, Any], room: str = ""
-) -> dict[str, Any]:
+def _settled(table: Options, other: Options, base: Options, room: str = "") -> dict[str, Any]:
     """`table`, which says in what a column differs from `base`, with the knobs it leaves open taken from `other`."""
     found = dict(table)
     for key, value in other.items():
@@ -138,8 +136,3 @@ def _settled(
         elif (key, own) == ("pool", "auto") or (room, key, own) == ("train", "learning_rate", 0.0):
             found[key] = value
     return found
-
-
-def write_comparison(run: CompareRun) -> str:
-    """The complete file: every knob with its help, then a table for each column."""
-    return write_run(run, skip=frozenset({"recipe"}))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from transformers import PreTrainedModel, TrainerCallback
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Record
-from limbeck.jobs.arguments import AnyModel, common_knobs, parse_arguments, run_of
+from limbeck.jobs import pipeline
+from limbeck.jobs.arguments import AnyModel, parse_arguments
 from limbeck.jobs.folder import RECORD_FILE, install, locked
-from limbeck.jobs.pipeline import Pipeline
 from limbeck.jobs.record import build_record
-from limbeck.jobs.settings import CUSTOM, Run, check_names
+from limbeck.jobs.settings import CUSTOM, Options, Run, check_names
 from limbeck.measure.speed import MEASURING
 from limbeck.recipes.recipe import to_table
 from limbeck.report import Report
@@ -56,13 +55,13 @@ def distill(
     label_column: str | None = None,
     max_length: int | None = None,
     tokenizer: Any = None,
-    reading: Mapping[str, Any] | None = None,
+    reading: Options | None = None,
     run: Run | None = None,
     resume: bool = False,
     callbacks: Sequence[TrainerCallback] = (),
     watcher: Watcher | None = None,
     command: str = "",
-    **knobs: Any,
+    **knobs: object,
 ) -> Result:
     """Makes a smaller student of `teacher` and measures what was kept.
 
@@ -71,15 +70,13 @@ def distill(
     file, `reading` those of its table `data`: `distill(…, train={"patience": 2}, reading={"pair_column": "b"})`.
     Without `out` everything goes to a new temporary folder.
     """
-    common = common_knobs(locals())
-    own = {} if objective is None else {"recipe": CUSTOM, "objective": to_table(objective)}
-    arguments = parse_arguments(run_of(Run, run, reading, common, knobs), teacher, data, student, out, tokenizer, **own)
+    own: dict[str, object] = {} if objective is None else {"recipe": CUSTOM, "objective": to_table(objective)}
+    arguments = parse_arguments(Run, locals(), **own)
     check_names(arguments.run)
     watcher = watcher or Silent()
     with locked(arguments.run.out, resume=resume) as folder:
-        pipeline = Pipeline(folder, watcher, callbacks, command or " ".join(sys.argv))
-        finished = pipeline.run(arguments, {DISTILLED: arguments.run})
-        record = build_record(finished, watcher)
+        finished = pipeline.run(arguments, {DISTILLED: arguments.run}, folder, watcher, callbacks)
+        record = build_record(finished, command, watcher)
         report = Report((record,))
         install(finished.best()[1].model, folder / "student", card=report.markdown())
         record.save(folder / RECORD_FILE)

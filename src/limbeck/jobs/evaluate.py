@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,12 @@ import numpy as np
 
 from limbeck.core.fingerprint import fingerprint
 from limbeck.core.progress import ProgressItem, Silent, Watcher
-from limbeck.core.record import Arm, Record, Sample
-from limbeck.jobs.arguments import AnyModel, common_knobs, model_of, run_of
-from limbeck.jobs.record import describe, measured_arm, measured_record
+from limbeck.core.record import Record, Sample
+from limbeck.data.seq2seq.pairs import Parallel
+from limbeck.jobs.arguments import AnyModel, model_of, settings_of
+from limbeck.jobs.record import measured_record, model_arm
 from limbeck.jobs.settings import MeasuredKnobs
-from limbeck.measure.evaluator import Evaluation
-from limbeck.measure.size import converted_size, is_ctranslate2, size_of
-from limbeck.tasks.base import Model, Task, evaluating, task_of
+from limbeck.tasks.base import evaluating, task_of
 
 SHOWN = 20  # generated texts that the report shows
 
@@ -33,83 +33,54 @@ def evaluate(
     run: MeasuredKnobs | None = None,
     watcher: Watcher | None = None,
     command: str = "",
-    **knobs: Any,
+    **knobs: object,
 ) -> Record:
     """The quality of `model` on all of `data`, and with a `teacher` how close it is to that.
 
     `evaluate("runs/small/student", "test.csv", teacher="runs/teacher/model").arms[-1].runs[0].quality`
     """
-    common = common_knobs(locals())
-    run = run_of(MeasuredKnobs, run, None, common, knobs)
-    if isinstance(data, str | Path):
-        run, data = run.but(data=run.data.but(train=str(data))), None
+    run, data = settings_of(MeasuredKnobs, locals())
     watcher = watcher or Silent()
-    ours, theirs = (_named(one, tokenizer) for one in (model, teacher))
-    found = task_of(run, ours)
-    one, other = _load(found, ours), _load(found, theirs) if theirs else None
-    splits = found.read(data, one, watcher, only_test=True)
+    (mine, my_source), (theirs, their_source) = (model_of(one, tokenizer) for one in (model, teacher))
+    found = task_of(run, mine or my_source)
+    mine, theirs = mine or found.load(my_source), theirs or (found.load(their_source) if their_source else None)
+    splits = found.read(data, mine, watcher, only_test=True)
     found = found.settled(splits)
-    roles = {"teacher": other, "student": one} if other else {"model": one}
-    watcher.plan([ProgressItem(evaluating(each), _weight(each)) for each in roles.values()])
-    info, measured = found.evaluate(one, splits, watcher, other)
-    evaluations = dict(zip((list(roles)[-1], "teacher"), measured, strict=False))
-    for each in roles.values():
+    role = "student" if theirs else "model"
+    models = {"teacher": theirs, role: mine} if theirs else {role: mine}
+    networks = {role: each.network for role, each in models.items() if hasattr(each.network, "state_dict")}
+    costs = {role: float(network.num_parameters()) for role, network in networks.items()}
+    watcher.plan([ProgressItem(evaluating(each), costs.get(role, 1.0)) for role, each in models.items()])
+    info, measured = found.evaluate(mine, splits, watcher, theirs)
+    evaluations = dict(zip((role, "teacher"), measured, strict=False))
+    for each in models.values():
         watcher.at(evaluating(each), 1.0)
-    arms = [_arm(role, each, evaluations[role]) for role, each in roles.items()]
-    mine = evaluations[list(roles)[-1]]
-    run = run.spelled_out(found.info.kind)
+    written = {role: one.texts for role, one in evaluations.items() if len(one.texts)}
+    # Of running text there is a card for each tokenizer.
+    card = splits.card if hasattr(splits, "card") else next(iter(splits.corpora.values())).card
     return measured_record(
         "eval",
-        Path(one.source).name or type(one.network).__name__,
+        Path(mine.source).name or type(mine.network).__name__,
         command,
         info,
-        splits_card(splits, found),
-        arms,
-        knobs={"model": one.source, "teacher": other.source if other else "", **run.model_dump()},
-        fingerprints={role: fingerprint(each.network) for role, each in roles.items() if _is_network(each)},
-        disagreements=[each.model_dump() for each in mine.disagreements],
-        samples=[sample.model_dump() for sample in _samples(splits, evaluations)],
+        card,
+        [
+            model_arm(role, role, each.source, networks.get(role), [evaluations[role].result()])
+            for role, each in models.items()
+        ],
+        {
+            "model": mine.source,
+            "teacher": theirs.source if theirs else "",
+            **run.spelled_out(found.info.kind).model_dump(),
+        },
+        fingerprints={role: fingerprint(network) for role, network in networks.items()},
+        disagreements=evaluations[role].disagreements,
+        samples=_samples(splits.test, written) if written else [],
     )
 
 
-def splits_card(splits: Any, task: Task) -> Any:
-    """The data card of what was evaluated on; running text has one per tokenizer."""
-    return splits.card if hasattr(splits, "card") else next(iter(splits.corpora.values())).card
-
-
-def _named(model: AnyModel, tokenizer: Any) -> Model | str:
-    hand, source = model_of(model, tokenizer)
-    return hand or source
-
-
-def _load(task: Task, model: Model | str) -> Model:
-    return model if isinstance(model, Model) else task.load(model)
-
-
-def _is_network(model: Model) -> bool:
-    return hasattr(model.network, "state_dict")
-
-
-def _weight(model: Model) -> float:
-    return float(model.network.num_parameters()) if _is_network(model) else 1.0
-
-
-def _arm(role: str, model: Model, found: Evaluation) -> Arm:
-    folder = Path(model.source)
-    runs = [found.result()]
-    if model.source and is_ctranslate2(folder):
-        return measured_arm(role, role, f"{folder.name}, in CTranslate2", None, converted_size(folder), runs)
-    size = size_of(model.network, folder if model.source and folder.is_dir() else None)
-    name = folder.name or type(model.network).__name__
-    return measured_arm(role, role, f"{name}, {describe(model.network)}", model.network, size, runs)
-
-
-def _samples(splits: Any, evaluations: dict[str, Evaluation]) -> list[Sample]:
-    """Of generated texts, some, spread over the file."""
-    written = {role: one.texts for role, one in evaluations.items() if len(one.texts)}
-    if not written:
-        return []
-    texts = splits.test
+def _samples(texts: Parallel, written: Mapping[str, Sequence[str]]) -> list[Sample]:
+    """Some of what models wrote, spread over the file."""
     rows = np.linspace(0, len(texts) - 1, min(SHOWN, len(texts))).round().astype(int).tolist()
     return [
         Sample(

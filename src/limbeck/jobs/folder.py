@@ -1,34 +1,34 @@
-"""The folder of a run: one run at a time, never over another's, and resumable."""
+"""The folder of a run: one run at a time, never over another's, and resumable. Only the main process writes."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.core.files import explained, write_text
-from limbeck.core.knob import Settings
-from limbeck.jobs.comparison import CompareRun
-from limbeck.jobs.runfile import differences, read_run, write_run
+from limbeck.core.process import barrier, is_main
+from limbeck.jobs.settings import Job, differences, read_run, write_run
 from limbeck.students.reading import quiet
 from limbeck.tasks.base import Model
 
 RUN_FILE = "run.toml"
 RECORD_FILE = "record.json"
 PRINTS_FILE = "fingerprints.json"  # of what the run reads: knobs name files, and files change
-S = TypeVar("S", bound=Settings)
 
 
 @contextmanager
 def locked(out: Path | str, *, resume: bool) -> Iterator[Path]:
     """The folder, made and locked. A folder that holds a run is entered only to resume it."""
     folder = Path(out)
+    if not is_main():
+        yield folder
+        return
     new = not folder.exists()
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -47,9 +47,7 @@ def locked(out: Path | str, *, resume: bool) -> Iterator[Path]:
             done = (folder / RECORD_FILE).exists()
             raise LimbeckError(
                 f"{folder} already holds {'a finished' if done else 'an unfinished'} run",
-                "choose another folder with --out"
-                if done
-                else "resume it with --resume, or choose another folder with --out",
+                f"{'' if done else 'resume it with --resume, or '}choose another folder with --out",
             )
         yield folder
     finally:
@@ -60,7 +58,7 @@ def locked(out: Path | str, *, resume: bool) -> Iterator[Path]:
             folder.rmdir()
 
 
-def check_resume(folder: Path, run: S, fingerprints: Mapping[str, str], write: Callable[[S], str] = write_run) -> None:
+def check_resume(folder: Path, run: Job, fingerprints: Mapping[str, str]) -> None:
     """Writes down what the run is, or, where one was begun, checks that this is the same.
 
     Knobs that concern speed or display alone may differ. A column of a comparison that could not be built before is
@@ -68,10 +66,10 @@ def check_resume(folder: Path, run: S, fingerprints: Mapping[str, str], write: C
     file, prints = folder / RUN_FILE, folder / PRINTS_FILE
     if not file.exists():
         write_text(prints, json.dumps(fingerprints, indent=1) + "\n")
-        write_text(file, write(run))
+        write_text(file, write_run(run))
         return
     begun = type(run)(**read_run(file))
-    then, now = _settled_as(begun, run), _settled_as(run, begun)
+    then, now = begun.settled_as(run), run.settled_as(begun)
     if changed := differences(then, now):
         raise MismatchError(
             f"{folder} was started with other knobs ({'; '.join(changed[:4])})",
@@ -88,13 +86,7 @@ def check_resume(folder: Path, run: S, fingerprints: Mapping[str, str], write: C
     if new:
         write_text(prints, json.dumps({**before, **fingerprints}, indent=1) + "\n")
     if then != begun or now != then:
-        write_text(file, write(now))
-
-
-def _settled_as(run: S, other: S) -> S:
-    if isinstance(run, CompareRun) and isinstance(other, CompareRun):
-        return run.settled_as(other)
-    return run
+        write_text(file, write_run(now))
 
 
 def _untrained(folder: Path, column: str) -> bool:
@@ -105,24 +97,32 @@ def _untrained(folder: Path, column: str) -> bool:
 
 def install(model: Path, place: Path, card: str = "") -> None:
     """A copy of a model folder, with its card, in place in one move."""
-    part = place.with_name(f".{place.name}.part")
-    with explained(place):
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(model, part)
-        if card:
-            (part / "README.md").write_text(card, encoding="utf-8")
-        shutil.rmtree(place, ignore_errors=True)
-        part.rename(place)
+    if is_main():
+        with _moved_to(place) as part:
+            shutil.copytree(model, part)
+            if card:
+                (part / "README.md").write_text(card, encoding="utf-8")
+    barrier()
 
 
 def ensure_saved(model: Model, place: Path) -> Path:
     """The folder of a model; one that is not in a folder of its own is saved in `place`."""
     if model.source and Path(model.source).is_dir():
         return Path(model.source)
-    if not place.exists():
-        part = place.with_name(f".{place.name}.part")
-        with explained(place), quiet():
+    if is_main() and not place.exists():
+        with _moved_to(place) as part, quiet():
             model.network.save_pretrained(part)
             model.processor.save_pretrained(part)
-            part.rename(place)
+    barrier()
     return place
+
+
+@contextmanager
+def _moved_to(place: Path) -> Iterator[Path]:
+    """A new folder beside `place`, which replaces it at the end. What a killed run left of one is deleted."""
+    part = place.with_name(f".{place.name}.part")
+    with explained(place):
+        shutil.rmtree(part, ignore_errors=True)
+        yield part
+        shutil.rmtree(place, ignore_errors=True)
+        part.rename(place)

@@ -1,12 +1,12 @@
 """The one pipeline: settings → task → setup → arms → teacher outputs → trials → measure → Record.
 
-`distill` is `compare` with one column; `train` is the same with a model instead of a student, and no teacher.
+`distill` is `compare` with one column; `train` has a model instead of a student, and joins where no teacher is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -18,207 +18,180 @@ from limbeck.core.progress import ProgressItem, Watcher
 from limbeck.core.record import Failure
 from limbeck.jobs.arguments import Arguments
 from limbeck.jobs.budget import fit_to_budget
-from limbeck.jobs.comparison import CompareRun, spelled_out, write_comparison
+from limbeck.jobs.comparison import CompareRun
 from limbeck.jobs.folder import check_resume, ensure_saved
-from limbeck.jobs.plan import ArmPlan, Trial, active_parameters, plan_arm, trials, with_baselines
+from limbeck.jobs.plan import ArmPlan, active_parameters, plan_arm, trials, with_baselines
 from limbeck.jobs.record import Finished, timed_as
 from limbeck.jobs.settings import Job, Run, resolve
-from limbeck.jobs.teaching import (
-    TeacherOutputs,
-    check_named_cache,
-    collect_teacher_outputs,
-    free_memory,
-)
-from limbeck.jobs.trial import TrialResult, run_trial
-from limbeck.measure.settings import MeasureSettings
+from limbeck.jobs.teaching import TeacherOutputs, check_named_cache, collect_teacher_outputs, free_memory
+from limbeck.jobs.trial import FAILED, TrialResult, run_trial
 from limbeck.measure.size import size_of
 from limbeck.measure.speed import MEASURING
 from limbeck.tasks.base import COLLECTING, Model, Setup, task_of
 from limbeck.training.trainer import check_loggers
 
-FAILED_FILE = "failed.txt"
+PROBE = 2e10  # what it costs to time a model once: its process starts in seconds, in which MiniLM-L6 reads 2,000 rows
 
 
-@dataclass(frozen=True)
-class Pipeline:
-    """Where a run writes, whom it tells, and what its trainers call back."""
+def run(
+    arguments: Arguments[Run],
+    columns: Mapping[str, Run],
+    folder: Path,
+    watcher: Watcher,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> Finished:
+    """Every column of a comparison, or the one of a distillation."""
+    settings, several = arguments.run, isinstance(arguments.run, CompareRun)
+    failed: list[Failure] = []
+    setup = _prepare(arguments, columns, watcher)
 
-    folder: Path
-    watcher: Watcher
-    callbacks: Sequence[TrainerCallback]
-    command: str
+    columns_planned = _plan(columns, setup, arguments.student, watcher, failed)
+    check_named_cache(setup, list(columns_planned.values()), settings)
+    settings = _check_resume(settings, columns, columns_planned, setup, folder)
+    arms, notes = with_baselines(columns_planned, setup.task, several), []
+    if not several:
+        arms = [replace(arm, title=f"student {'with' if arm.column else 'without'} teacher") for arm in arms]
+        notes = [arms[-1].start.origin]
+        watcher.say(notes[0])
+    watcher.plan(_progress(settings, setup, arms))
 
-    def run(self, arguments: Arguments[Run], columns: Mapping[str, Run]) -> Finished:
-        """Every column of a comparison, or the one of a distillation."""
-        run = arguments.run
-        setup = self._prepare(arguments, columns)
-        arms, failed = self._plan(columns, setup, arguments.student)
-        check_named_cache(setup, list(arms.values()), run)
-        run = self._check_resume(run, columns, arms, setup)
-        planned = _with_baselines(run, arms, setup)
-        for origin in _origin(run, planned):
-            self.watcher.say(origin)
-        self.watcher.plan(_progress(run, setup, planned))
-        outputs, unfit = self._teach(setup, planned, run)
-        planned = outputs.arms
-        notes = [*_origin(run, planned), *outputs.notes]
-        if isinstance(run, CompareRun) and run.budget_minutes:
-            planned, note = fit_to_budget(planned, run.budget_minutes, self.folder, self.watcher)
-            notes.append(note)
-            self.watcher.plan(_progress(run, setup, planned))
-        teacher_folder = ensure_saved(setup.teacher, self.folder / "teacher") if setup.teacher else None
-        teacher_size = size_of(setup.teacher.network, teacher_folder) if setup.teacher else None
-        if not outputs.live:
-            free_memory(setup)
-        results, fallen = self._trials(planned, tolerant=isinstance(run, CompareRun))
-        return Finished(
-            kind="compare" if isinstance(run, CompareRun) else "distill",
-            run=run,
-            setup=setup,
-            arms=planned,
-            results=results,
-            test=outputs.test,
-            teacher_folder=teacher_folder,
-            teacher_size=teacher_size,
-            folder=self.folder,
-            command=self.command,
-            failed=[*failed, *unfit, *fallen],
-            notes=notes,
-            figures=outputs.figures,
-        )
+    outputs = _teach(setup, arms, settings, watcher, failed)
+    arms, notes = outputs.arms, [*notes, *outputs.notes]
+    if isinstance(settings, CompareRun) and settings.budget_minutes:
+        arms, note = fit_to_budget(arms, settings.budget_minutes, folder, watcher)
+        notes.append(note)
+        watcher.plan(_progress(settings, setup, arms))
+    place = ensure_saved(setup.teacher, folder / "teacher") if setup.teacher else None
+    size = size_of(setup.teacher.network, place) if setup.teacher else None
+    if not outputs.live:
+        free_memory(setup)
 
-    def train(self, run: Job, arm: ArmPlan, setup: Setup) -> Finished:
-        """One model without a teacher."""
-        check_resume(self.folder, run, setup.fingerprints)
-        self.watcher.plan(_progress(run, setup, [arm]))
-        results, _ = self._trials([arm], tolerant=False)
-        return Finished("train", run, setup, [arm], results, None, None, None, self.folder, self.command)
-
-    def _prepare(self, arguments: Arguments[Run], columns: Mapping[str, Run]) -> Setup:
-        run = arguments.run
-        start(run)
-        task = task_of(run, arguments.teacher or run.teacher)
-        if len(columns) == 1 and run.data.task != "auto":  # data may be read as the one recipe has it
-            task = replace(task, knobs=resolve(next(iter(columns.values())), task.info))
-        task.check_settings()
-        teacher = arguments.teacher
-        if teacher is None and run.teacher:
-            self.watcher.say(f"loading the teacher {run.teacher}")
-            teacher = task.load(run.teacher)
-        student = arguments.student
-        if teacher is None and student is None and run.student_from:
-            student = task.load(run.student_from, new_head=True)
-        return task.prepare(arguments.data, teacher, self.watcher, student)
-
-    def _plan(
-        self, columns: Mapping[str, Run], setup: Setup, student: Model | None
-    ) -> tuple[dict[str, ArmPlan], list[Failure]]:
-        """Every arm that can be built; of several columns, why the others cannot."""
-        arms: dict[str, ArmPlan] = {}
-        failed: list[Failure] = []
-        for name, column in columns.items():
-            try:
-                arms[name] = plan_arm(name, column, setup, self.watcher, student)
-            except Exception as error:
-                if len(columns) == 1:
-                    raise
-                failed.append(self._left_out(name, _reason(error)))
-        if not arms:
-            raise LimbeckError("; ".join(f"{one.arm}: {one.reason}" for one in failed), "no column is left to compare")
-        return arms, failed
-
-    def _left_out(self, name: str, why: str) -> Failure:
-        self.watcher.say(f"{name} is left out: {why}")
-        return Failure(arm=name, reason=why)
-
-    def _check_resume(self, run: Run, columns: Mapping[str, Run], arms: Mapping[str, ArmPlan], setup: Setup) -> Run:
-        """The run as it is written down; begun before, it must be the same."""
-        if not isinstance(run, CompareRun):
-            (arm,) = arms.values()
-            check_resume(self.folder, arm.run, {**setup.fingerprints, **arm.data.fingerprints})
-            assert isinstance(arm.run, Run)
-            return arm.run
-        resolved = {name: _resolved(column, setup) for name, column in columns.items()}
-        built = {name: arm.run for name, arm in arms.items() if isinstance(arm.run, Run)}
-        whole = spelled_out(run, resolved | built, setup.info.kind)
-        own = {
-            f"{what} of {name}": value
-            for name, arm in arms.items()
-            for what, value in arm.data.fingerprints.items()
-            if what not in setup.fingerprints
-        }
-        check_resume(self.folder, whole, {**setup.fingerprints, **own}, write_comparison)
-        return whole
-
-    def _teach(self, setup: Setup, arms: list[ArmPlan], run: Run) -> tuple[TeacherOutputs, list[Failure]]:
-        """The outputs for all arms that this teacher can teach; the others are left out."""
-        failed: list[Failure] = []
-        while True:
-            try:
-                return collect_teacher_outputs(setup, arms, run, self.watcher), failed
-            except TeacherMismatch as error:
-                unfit = {arms[number].name for number in error.arms}
-                left = [arm for arm in arms if arm.name not in unfit]
-                if not isinstance(run, CompareRun) or not any(arm.column for arm in left):
-                    raise
-                why = _reason(error)
-            served = {arm.baseline for arm in left}
-            gone = [arm for arm in arms if arm not in left or not (arm.column or arm.name in served)]
-            for trial in (trial for trial in trials(arms) if trial.arm in gone):
-                self.watcher.at(trial.title, 1.0)
-            failed += [self._left_out(arm.name, why) for arm in arms if arm.name in unfit]
-            arms = [arm for arm in arms if arm not in gone]
-
-    def _trials(self, arms: Sequence[ArmPlan], tolerant: bool) -> tuple[dict[str, list[TrialResult]], list[Failure]]:
-        """Every arm with every seed. In a comparison one that fails is told of, and the others go on."""
-        results: dict[str, list[TrialResult]] = {}
-        failed: list[Failure] = []
-        place = self.folder / "arms"
-        for trial in trials(arms):
-            report = place / trial.name / FAILED_FILE
-            report.unlink(missing_ok=True)  # what failed before is tried again
-            try:
-                results.setdefault(trial.arm.name, []).append(run_trial(trial, place, self.watcher, self.callbacks))
-            except Exception as error:
-                if not tolerant:
-                    raise
-                failed.append(self._fallen(trial, _reason(error), report))
-        results = {name: found for name, found in results.items() if found}
-        if not results:
-            raise LimbeckError(f"every training failed, the first with: {failed[0].reason}", "mend that, then --resume")
-        return results, failed
-
-    def _fallen(self, trial: Trial, why: str, report: Path) -> Failure:
-        self.watcher.say(f"{trial.title} failed: {why}")
-        self.watcher.at(trial.title, 1.0)
-        write_text(report, why + "\n")
-        return Failure(arm=trial.arm.name, seeds=[trial.seed], reason=why)
+    results = _trials(arms, folder, watcher, callbacks, failed if several else None)
+    found = Finished(settings.kind, settings, setup, arms, results, folder, outputs.test, place, size)
+    return replace(found, failed=failed, notes=notes, figures=outputs.figures)
 
 
-def start(run: Job) -> None:
+def run_without_teacher(
+    settings: Job, arm: ArmPlan, setup: Setup, folder: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback]
+) -> Finished:
+    check_resume(folder, settings, setup.fingerprints)
+    watcher.plan(_progress(settings, setup, [arm]))
+    results = _trials([arm], folder, watcher, callbacks)
+    return Finished(settings.kind, settings, setup, [arm], results, folder)
+
+
+def start(settings: Job) -> None:
     """What a run does before it reads anything."""
-    if run.train.threads:
-        torch.set_num_threads(run.train.threads)
-    check_loggers(run.train)
+    if settings.train.threads:
+        torch.set_num_threads(settings.train.threads)
+    check_loggers(settings.train)
 
 
-def _with_baselines(run: Run, arms: Mapping[str, ArmPlan], setup: Setup) -> list[ArmPlan]:
-    if isinstance(run, CompareRun):
-        return with_baselines(arms, setup.task)
-    found = with_baselines(arms, setup.task, called=lambda _: "plain")
-    return [replace(arm, title=f"student {'with' if arm.column else 'without'} teacher") for arm in found]
+def _prepare(arguments: Arguments[Run], columns: Mapping[str, Run], watcher: Watcher) -> Setup:
+    settings, teacher, student = arguments.run, arguments.teacher, arguments.student
+    start(settings)
+    task = task_of(settings, teacher or settings.teacher)
+    if len(columns) == 1 and settings.data.task != "auto":  # data may be read as the one recipe has it
+        task = replace(task, knobs=resolve(next(iter(columns.values())), task.info))
+    task.check_settings()
+    if teacher is None and settings.teacher:
+        watcher.say(f"loading the teacher {settings.teacher}")
+        teacher = task.load(settings.teacher)
+    if teacher is None and student is None and settings.student_from:
+        student = task.load(settings.student_from, new_head=True)
+    return task.prepare(arguments.data, teacher, watcher, student)
 
 
-def _origin(run: Run, arms: Sequence[ArmPlan]) -> list[str]:
-    return [] if isinstance(run, CompareRun) else [arms[-1].start.origin]
+def _plan(
+    columns: Mapping[str, Run], setup: Setup, student: Model | None, watcher: Watcher, failed: list[Failure]
+) -> dict[str, ArmPlan]:
+    """Every arm that can be built; of several columns, the others are left out."""
+    arms: dict[str, ArmPlan] = {}
+    for name, column in columns.items():
+        try:
+            arms[name] = plan_arm(name, column, setup, watcher, student)
+        except Exception as error:
+            if len(columns) == 1:
+                raise
+            failed.append(_left_out(name, error, watcher))
+    if not arms:
+        raise LimbeckError("; ".join(f"{one.arm}: {one.reason}" for one in failed), "no column is left to compare")
+    return arms
 
 
-def _resolved(column: Run, setup: Setup) -> Run:
-    """Spelled out also where no student can be built, as far as the recipe serves the task."""
-    try:
-        return resolve(column, setup.info)
-    except LimbeckError:
-        return column
+def _check_resume(
+    settings: Run, columns: Mapping[str, Run], arms: Mapping[str, ArmPlan], setup: Setup, folder: Path
+) -> Run:
+    """The run as it is written down; begun before, it must be the same."""
+    resolved = {name: arm.run for name, arm in arms.items() if isinstance(arm.run, Run)}
+    for name, column in columns.items():
+        if name not in arms:  # spelled out as far as the recipe serves the task
+            try:
+                resolved[name] = resolve(column, setup.info)
+            except LimbeckError:
+                resolved[name] = column
+    whole = settings.resolved_with({name: resolved[name] for name in columns}, setup.info.kind)
+    prints = dict(setup.fingerprints)
+    for name, arm in arms.items():
+        for what, value in arm.data.fingerprints.items():
+            if not isinstance(settings, CompareRun):
+                prints[what] = value
+            elif what not in setup.fingerprints:
+                prints[f"{what} of {name}"] = value
+    check_resume(folder, whole, prints)
+    return whole
+
+
+def _teach(setup: Setup, arms: list[ArmPlan], settings: Run, watcher: Watcher, failed: list[Failure]) -> TeacherOutputs:
+    """The outputs for all arms that this teacher can teach; in a comparison the others are left out."""
+    while True:
+        try:
+            return collect_teacher_outputs(setup, arms, settings, watcher)
+        except TeacherMismatch as error:
+            unfit = [arms[number] for number in error.arms]
+            left = [arm for arm in arms if arm not in unfit]
+            if not isinstance(settings, CompareRun) or not any(arm.column for arm in left):
+                raise
+            failed += [_left_out(arm.name, error, watcher) for arm in unfit]
+        served = {arm.baseline for arm in left}
+        left = [arm for arm in left if arm.column or arm.name in served]
+        for trial in (trial for trial in trials(arms) if trial.arm not in left):
+            watcher.at(trial.title, 1.0)
+        arms = left
+
+
+def _trials(
+    arms: Sequence[ArmPlan],
+    folder: Path,
+    watcher: Watcher,
+    callbacks: Sequence[TrainerCallback],
+    failed: list[Failure] | None = None,
+) -> dict[str, list[TrialResult]]:
+    """Every arm with every seed. Given a list of failures, one more is noted there, and the others go on."""
+    results: dict[str, list[TrialResult]] = {}
+    fallen: list[Failure] = []
+    for trial in trials(arms):
+        try:
+            found = run_trial(trial, folder / "arms", watcher, callbacks)
+            results.setdefault(trial.arm.name, []).append(found)
+        except Exception as error:
+            if failed is None:
+                raise
+            why = _reason(error)
+            watcher.say(f"{trial.title} failed: {why}")
+            watcher.at(trial.title, 1.0)
+            write_text(folder / "arms" / trial.name / FAILED, why + "\n")
+            fallen.append(Failure(arm=trial.arm.name, seeds=[trial.seed], reason=why))
+            failed.append(fallen[-1])
+    if not results:
+        raise LimbeckError(f"every training failed, the first with: {fallen[0].reason}", "mend that, then --resume")
+    return results
+
+
+def _left_out(name: str, error: Exception, watcher: Watcher) -> Failure:
+    why = _reason(error)
+    watcher.say(f"{name} is left out: {why}")
+    return Failure(arm=name, reason=why)
 
 
 def _reason(error: Exception) -> str:
@@ -227,18 +200,14 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _progress(run: Job, setup: Setup, arms: Sequence[ArmPlan]) -> list[ProgressItem]:
+def _progress(settings: Job, setup: Setup, arms: Sequence[ArmPlan]) -> list[ProgressItem]:
     """The parts of a run and what they cost beside one another."""
     big = active_parameters(setup.teacher.network) if setup.teacher else 0.0
     dev, test = setup.data.evaluator.passes
     rows = dev * (setup.data.size + sum(arm.data.augmented for arm in arms)) + test * setup.data.evaluator.test_rows
+    measure, models = settings.measure, 1 + len({timed_as(arm) for arm in arms})
     return [
         *([ProgressItem(COLLECTING, big * rows)] if setup.teacher or any(arm.uses_teacher for arm in arms) else []),
         *(ProgressItem(trial.title, trial.arm.cost(big)) for trial in trials(arms)),
-        ProgressItem(MEASURING, timing_cost(run.measure, models=1 + len({timed_as(arm) for arm in arms}))),
+        ProgressItem(MEASURING, models * measure.repeats * PROBE if measure.speed else 0.0),
     ]
-
-
-def timing_cost(settings: MeasureSettings, models: int) -> float:
-    """A process that times a model takes its seconds to start: about what 2,000 rows of MiniLM-L6 take."""
-    return models * settings.repeats * 2e10 if settings.speed else 0.0

@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
 from typing import Any
 
+import torch
 from transformers import PreTrainedModel
 
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.fingerprint import fingerprint, tokenizers_equal
 from limbeck.core.objective import Objective, bridges, requests, wants
-from limbeck.core.progress import Watcher
+from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Shape
+from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, NoTeacher, Request, Teacher, Want
 from limbeck.functional.layermap import layer_pairs
 from limbeck.jobs.settings import Job, Run, plan_of, resolve
 from limbeck.measure.size import count_parameters, tables_of
-from limbeck.recipes.recipe import (
-    MAIN,
-    Apply,
-    ObjectiveTable,
-    Rewind,
-    Snapshot,
-    Train,
-    flat,
-    from_table,
-    to_table,
-)
+from limbeck.recipes.recipe import MAIN, Apply, ObjectiveTable, Rewind, Snapshot, Train, from_table, to_table
 from limbeck.students.families import has_layers, is_family
 from limbeck.students.inherit import reinit
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import GOLD, EncodedData, Model, Setup
+from limbeck.tasks.base import GOLD, EncodedData, Model, Setup, Task
+from limbeck.tasks.seq2seq import Translation
 from limbeck.training.schedule import Schedule
+
+_OF_LAYERS = Want.HIDDEN | Want.POOLED | ATTENTION_PARTS
 
 
 @dataclass(frozen=True)
@@ -58,6 +53,9 @@ class Training:
         """On dev on the way, and the best weights kept; else the last ones."""
         predicts = any(weight and part.answers for weight, part in self.objective.weighted)
         return predicts and self.final
+
+    def __str__(self) -> str:
+        return f"train '{self.name}' for {self.schedule.epochs:g} epochs: {self.objective}"
 
 
 PlannedStep = Training | Apply | Snapshot | Rewind
@@ -113,6 +111,11 @@ class ArmPlan:
     def uses_teacher(self) -> bool:
         return bool(self.teacher_request.want) or any(step.targets not in ("", GOLD) for step in self.trainings)
 
+    def with_trainings(self, trainings: Iterable[Training]) -> ArmPlan:
+        """The same with its training steps replaced by these, in order."""
+        new = iter(trainings)
+        return replace(self, steps=tuple(next(new) if isinstance(step, Training) else step for step in self.steps))
+
     def cost(self, teacher: float) -> float:
         """In rows × parameters they pass through: a training step is three passes, a live teacher one of its own."""
         small, train, evaluator = active_parameters(self.start.network), self.run.train, self.data.evaluator
@@ -151,44 +154,74 @@ def trials(arms: Sequence[ArmPlan]) -> list[Trial]:
 
 def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model | None = None) -> ArmPlan:
     """Everything about a student that can be refused is refused here."""
-    task = setup.task
     run = resolve(run, setup.info)
-    needed = reduce(or_, map(wants, run.steps))
-    run = task.resolve(run, setup, needed)
-    task = replace(task, knobs=run)
+    objectives = [from_table(table) for table in (run.objective, *(stage.objective for stage in run.stages.values()))]
+    needed = reduce(or_, map(wants, objectives))
+    run = setup.task.resolve(run, setup, needed)
+    task = replace(setup.task, knobs=run)
     if given is None and run.student_from:
         watcher.say(f"loading the student {run.student_from}")
         given = task.load(run.student_from, new_head=True)
-    start = _start(run, setup, given)
     owner = given or setup.teacher or getattr(setup, "init", None)
     assert owner is not None
+    start = _start(run.student, task, setup, given, owner)
     student = Model(start.network, owner.processor)
-    task.check(run, setup, student, run.steps, needed)
-    data = _data(task, setup, student)
+    task.check(run, setup, student, objectives, needed)
+    data = _encoded(task, setup, student)
     for note in data.notes if data is not setup.data else ():
         watcher.say(note)
     data = task.augmented(run, setup, data, watcher)
     shape = shape_of(start.network)
+    big = shape_of(setup.teacher.network) if setup.teacher else shape
     run = run.but(train=run.train.at_width(shape.hidden, data.info))
-    steps = planned_steps(run, setup.info, shape, shape_of(setup.teacher.network) if setup.teacher else shape)
     if given is not None and not given.source:
         data = replace(data, fingerprints={**data.fingerprints, "student": fingerprint(given.network)})
-    maps = {
-        key: widths
-        for step in steps
-        if isinstance(step, Training) and setup.teacher
-        for key, widths in bridges(step.objective, shape, shape_of(setup.teacher.network)).items()
-    }
-    arm = ArmPlan(name, run, start, steps, data, maps, run.recipe, processor=student.processor)
-    return replace(arm, supervised=_is_supervised(arm, task.baseline(arm.main.objective)))
+    steps = planned_steps(run, setup.info, shape, big)
+    arm = ArmPlan(name, run, start, steps, data, recipe=run.recipe, processor=student.processor)
+    if setup.teacher:
+        maps = (bridges(step.objective, shape, big) for step in arm.trainings)
+        arm = replace(arm, bridges={key: widths for of_step in maps for key, widths in of_step.items()})
+    alone = len(steps) == 1 and data.has_gold and not data.augmented and not arm.uses_teacher
+    plain = to_table(task.baseline(arm.main.objective))
+    return replace(arm, supervised=alone and to_table(arm.main.objective) == plain)
 
 
-def _data(task: Any, setup: Setup, student: Model) -> EncodedData:
+def _start(shape: Shrink, task: Task, setup: Setup, given: Model | None, owner: Model) -> Start:
+    if given is None and setup.teacher is None:  # nothing but a vocabulary; the shape alone is looked at here
+        assert isinstance(task, Translation)
+        with torch.random.fork_rng(devices=[]):
+            network = task.new_network(owner.processor)
+        return Start(network, "The student starts from random weights.", partial(task.new_network, owner.processor))
+
+    def reload() -> PreTrainedModel:
+        return task.load(owner.source, new_head=True).network
+
+    if given is not None and is_unchanged(shape, given.network):
+        origin = f"The student starts from {given.source or 'the given model'}."
+        return Start(given.network, origin, reload if given.source else partial(copy.deepcopy, given.network))
+    pairs = setup.data.pairs
+    network, inheritance = shape.build(owner.network, owner.processor, pairs)
+    whence = f"From {given.source or 'the given model'}. " if given else ""
+    if given is None or not given.source:
+        return Start(network, whence + inheritance.sentence(), partial(reinit, network, inheritance.fresh))
+
+    def shrunk() -> PreTrainedModel:
+        return shape.build(reload(), owner.processor, pairs)[0]
+
+    return Start(network, whence + inheritance.sentence(), shrunk)
+
+
+def is_unchanged(shape: Shrink, network: PreTrainedModel) -> bool:
+    """Whether a model is to stay as it is. An end from which layers are kept says nothing where all are."""
+    keep = "spread" if shape.keep in ("first", "last") else shape.keep
+    family = "same" if is_family(network.config.model_type, shape.family) else shape.family
+    return shape.but(keep=keep, family=family) == Shrink(family="same")
+
+
+def _encoded(task: Task, setup: Setup, student: Model) -> EncodedData:
     """The shared data, or the same rows in the tokens of a student that has its own."""
-    from limbeck.core.progress import Silent
-
     shared = setup.data
-    same = tokenizers_equal(student.processor, shared.processor)
+    same = student.processor is shared.processor or tokenizers_equal(student.processor, shared.processor)
     if same and task.same_encoding(setup, student):
         return shared
     found = task.encode(setup.splits, student, Silent(), setup.teacher)
@@ -196,40 +229,39 @@ def _data(task: Any, setup: Setup, student: Model) -> EncodedData:
     return replace(found, for_teacher=shared.for_teacher, evaluator=evaluator)
 
 
-def _is_supervised(arm: ArmPlan, baseline: Objective) -> bool:
-    alone = len(arm.steps) == 1 and not arm.data.augmented and not arm.uses_teacher
-    return alone and arm.data.has_gold and to_table(arm.main.objective) == to_table(baseline)
-
-
-def planned_steps(run: Run, info: Any, student: Shape, teacher: Shape) -> tuple[PlannedStep, ...]:
+def planned_steps(run: Run, info: TaskInfo, student: Shape, teacher: Shape) -> tuple[PlannedStep, ...]:
     """The recipe's steps with the run's own objectives and schedules, in order."""
     recipe = plan_of(run, info)
-    declared = list(flat(recipe.steps(info))) if recipe else [Train(from_table(run.objective))]
+    declared = recipe.every_step(info) if recipe else [Train(from_table(run.objective))]
     known = {step.name for step in declared if isinstance(step, Train)}
-    added = [(name, stage) for name, stage in run.stages.items() if name not in known]
-    before = [Train(from_table(stage.objective), name) for name, stage in added if not stage.after]
-    after = [Train(from_table(stage.objective), name) for name, stage in added if stage.after]
+    added = [(stage.after, Train(from_table(stage.objective), name)) for name, stage in run.stages.items()]
+    before, after = ([step for late, step in added if late == end and step.name not in known] for end in (False, True))
     steps: list[PlannedStep] = []
     final = False
     for step in [*before, *declared, *after]:
-        if not isinstance(step, Train):
-            steps.append(step)
+        if isinstance(step, Train):
+            final = final or step.name == MAIN
+            steps += _trainings(step.name, run, student, teacher, final)
             continue
-        final = final or step.name == MAIN
-        steps += _trainings(step.name, run, student, teacher, final)
-    _check_family(run.student.family, student)
-    _check_layers(steps, student)
-    return tuple(_requesting(step, student, teacher) if isinstance(step, Training) else step for step in steps)
+        if isinstance(step, Rewind) and Snapshot(step.to) not in steps:
+            raise KnobError(
+                f"the recipe '{run.recipe}' rewinds to a snapshot '{step.to}' that no earlier step takes",
+                f'put Snapshot("{step.to}") before Rewind("{step.to}")',
+            )
+        steps.append(step)
+    _check_student(run.student.family, steps, student)
 
+    def requesting(step: Training) -> Training:
+        mine, theirs = requests(step.objective, student, teacher)
+        return replace(step, student_request=mine, teacher_request=theirs)
 
-def _requesting(step: Training, student: Shape, teacher: Shape) -> Training:
-    mine, theirs = requests(step.objective, student, teacher)
-    return replace(step, student_request=mine, teacher_request=theirs)
+    return tuple(requesting(step) if isinstance(step, Training) else step for step in steps)
 
 
 def _trainings(name: str, run: Run, student: Shape, teacher: Shape, final: bool) -> list[Training]:
     """A step as the run has it; a progressive one layer by layer."""
-    main = targets_of(run)
+    translate = (run.model_extra or {}).get("translate")
+    main = str(translate.targets) if translate else ""  # where the task has several targets
     if name == MAIN:
         return [Training(MAIN, from_table(run.objective), run.train, main)]
     stage = run.stages[name]
@@ -246,12 +278,6 @@ def _trainings(name: str, run: Run, student: Shape, teacher: Shape, final: bool)
         Training(f"{name}-{layer}", from_table(table), each, main, focus=layer, final=final)
         for layer, table in tables.items()
     ]
-
-
-def targets_of(run: Job) -> str:
-    """What the main step learns, where the task has several targets."""
-    table = (run.model_extra or {}).get("translate")
-    return str(table.targets) if table else ""
 
 
 def _by_layer(table: ObjectiveTable, student: Shape, teacher: Shape) -> dict[int, ObjectiveTable]:
@@ -273,118 +299,46 @@ def _by_layer(table: ObjectiveTable, student: Shape, teacher: Shape) -> dict[int
     return found
 
 
-def _check_family(family: str, student: Shape) -> None:
-    """A model to start from may be another than the knobs, or a recipe's defaults, ask for."""
+def _check_student(family: str, steps: Sequence[PlannedStep], student: Shape) -> None:
+    """A model to start from may be another than the knobs ask for; a recurrent one has neither layers nor heads."""
     if family not in ("auto", "same") and not is_family(student.architecture, family):
         raise KnobError(
             f"the student is to be of family '{family}', but the model it starts from is a {student.architecture}",
             f"take that model as it is with --student.family same, start from a {family}, or leave --student-from out",
         )
-
-
-def _check_layers(steps: Sequence[PlannedStep], student: Shape) -> None:
-    """A recurrent student has neither layers to compare nor heads."""
-    for step in steps:
-        wanted = wants(step.objective) & _OF_LAYERS if isinstance(step, Training) else Want.NOTHING
-        if wanted and not has_layers(student.architecture):
+    for step in (step for step in steps if isinstance(step, Training) and not has_layers(student.architecture)):
+        if wanted := wants(step.objective) & _OF_LAYERS:
             raise MismatchError(
                 f"the objective compares {wanted} of both models, which a {student.architecture} does not have",
                 "use --recipe bilstm, hinton or logits with it, or give the student layers: --student.family same",
             )
 
 
-_OF_LAYERS = Want.HIDDEN | Want.POOLED | ATTENTION_PARTS
-
-
-def _start(run: Run, setup: Setup, given: Model | None) -> Start:
-    shape, task, pairs = run.student, replace(setup.task, knobs=run), setup.data.pairs
-    if given is None and setup.teacher is not None:
-        return start_shrunk(shape, setup.teacher, pairs)
-    if given is None:
-        return _start_new(task, setup)
-    if is_unchanged(shape, given.network):
-        return start_from(given, lambda: task.load(given.source, new_head=True).network)
-    if not given.source:
-        start = start_shrunk(shape, given, pairs)
-        return replace(start, origin=f"From the given model. {start.origin}")
-    network, inheritance = shape.build(given.network, given.processor, pairs)
-
-    def shrunk() -> PreTrainedModel:
-        return shape.build(task.load(given.source, new_head=True).network, given.processor, pairs)[0]
-
-    return Start(network, f"From {given.source}. {inheritance.sentence()}", shrunk)
-
-
-def _start_new(task: Any, setup: Any) -> Start:
-    """From nothing but a vocabulary; the shape alone is looked at here."""
-    import torch
-
-    processor = setup.init.processor
-    with torch.random.fork_rng(devices=[]):
-        network = task.new_network(processor)
-    origin = "The student starts from random weights."
-    return Start(network, origin, partial(task.new_network, processor))
-
-
-def start_from(given: Model, reload: Callable[[], PreTrainedModel]) -> Start:
-    """A model in hand, or one that is loaded again for every seed."""
-    origin = f"The student starts from {given.source or 'the given model'}."
-    return Start(given.network, origin, reload if given.source else partial(copy.deepcopy, given.network))
-
-
-def start_shrunk(shape: Shrink, teacher: Model, pairs: bool = False) -> Start:
-    network, inheritance = shape.build(teacher.network, teacher.processor, pairs)
-    return Start(network, inheritance.sentence(), partial(reinit, network, inheritance.fresh))
-
-
-def is_unchanged(shape: Shrink, network: PreTrainedModel) -> bool:
-    """Whether a model is to stay as it is. An end from which layers are kept says nothing where all are."""
-    keep = "spread" if shape.keep in ("first", "last") else shape.keep
-    family = "same" if is_family(network.config.model_type, shape.family) else shape.family
-    return shape.but(keep=keep, family=family) == Shrink(family="same")
-
-
-def with_baselines(
-    arms: Mapping[str, ArmPlan], task: Any, called: Callable[[str], str] = "plain-{}".format
-) -> list[ArmPlan]:
+def with_baselines(arms: dict[str, ArmPlan], task: Task, several: bool = True) -> list[ArmPlan]:
     """An arm that learns from labels alone is the baseline of its student; others share one that is added.
 
     It is named after a column: the name is that of a folder, and must mean the same student when a run is resumed, also
     where other columns have come or gone."""
-    known: dict[tuple[str, ...], str] = {}
-    for name, arm in arms.items():
-        if arm.supervised:
-            known.setdefault(_alike(arm, task), name)
+    same = {name: _start_and_schedule(arm, task) for name, arm in arms.items()}
+    known = {same[name]: name for name, arm in reversed(arms.items()) if arm.supervised}
     found: list[ArmPlan] = []
     for name, arm in arms.items():
-        key = _alike(arm, task)
         asked = isinstance(arm.run, Run) and arm.run.baseline and arm.uses_teacher and arm.data.has_gold
-        if key not in known and asked:
-            known[key] = called(name)
-            found.append(_baseline(known[key], arm, task))
-        than = known.get(key, "")
+        if same[name] not in known and asked:
+            known[same[name]] = f"plain-{name}" if several else "plain"
+            # The same student, taught by what people gave alone.
+            steps = (Training(MAIN, task.baseline(arm.main.objective), arm.run.train, GOLD),)
+            plain = replace(arm, steps=steps, bridges={}, column=False, supervised=True, recipe="")
+            found.append(replace(plain, name=known[same[name]]))
+        than = known.get(same[name], "")
         found.append(replace(arm, baseline=than if than != name else ""))
     return found
 
 
-def _baseline(name: str, arm: ArmPlan, task: Any) -> ArmPlan:
-    """The same student, taught by what people gave alone."""
-    alone = Training(MAIN, task.baseline(arm.main.objective), arm.run.train, GOLD)
-    return replace(arm, name=name, steps=(alone,), bridges={}, column=False, supervised=True, recipe="")
-
-
-def _alike(arm: ArmPlan, task: Any) -> tuple[str, ...]:
-    """The same for students with the same start and the same schedule."""
-    run = arm.run
-    assert isinstance(run, Run)
-    new = (run.model_extra or {}).get("seq2seq")
-    return (
-        run.student.model_dump_json(),
-        run.student_from,
-        run.train.model_dump_json(),
-        str(task.baseline(arm.main.objective)),
-        new.model_dump_json() if new else "",
-    )
+def _start_and_schedule(arm: ArmPlan, task: Task) -> str:
+    """Students that are alike but for what they learn from share this."""
+    knobs = arm.run.model_dump_json(include={"student", "student_from", "train", "seq2seq"})
+    return f"{knobs} {task.baseline(arm.main.objective)}"
 
 
 def active_parameters(network: PreTrainedModel) -> float:

@@ -1,16 +1,21 @@
-"""Every knob of a job in one place, as a file, as flags, or from Python."""
+"""Every knob of a job in one place, from a run file, from flags, or from Python; and run files, read and written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
+from pydantic import BaseModel
+
+from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
-from limbeck.core.knob import TABLES, knob
-from limbeck.core.objective import Objective
+from limbeck.core.knob import TABLES, Settings, knob
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.settings import TaskKnobs
-from limbeck.jobs.runfile import overlay
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import ObjectiveTable, Recipe, StageSettings, find, from_table, to_table
@@ -19,6 +24,8 @@ from limbeck.students.shrink import Shrink
 from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.training.schedule import Schedule
 
+Options: TypeAlias = Mapping[str, Any]  # a table of a run file, or keywords that are knobs
+JobKind: TypeAlias = Literal["train", "distill", "compare"]
 CUSTOM = "custom"  # the objective is the run's own, whole
 AUTO: dict[Kind, str] = {
     **dict.fromkeys(("classify", "multilabel", "tag", "answer"), "hinton"),
@@ -35,8 +42,15 @@ class MeasuredKnobs(TaskKnobs):
     measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
 
 
+class BenchRun(MeasuredKnobs):
+    beam: int = knob(5, "of seq2seq models: beam size; 1 is greedy", at_least=1, short="--beam")
+
+
 class Job(MeasuredKnobs):
     """Of every verb that trains."""
+
+    kind: ClassVar[JobKind]  # of its Records
+    unwritten: ClassVar[frozenset[str]] = frozenset()  # knobs that its run files leave out
 
     out: str = knob("", "folder for the models, the report and everything else", short="--out")
     seed: int = knob(0, "the first seed", at_least=0, short="--seed")
@@ -46,10 +60,15 @@ class Job(MeasuredKnobs):
     def seed_list(self) -> list[int]:
         return [self.seed]
 
+    def settled_as(self, begun: Self) -> Self:
+        """With what is still open as the run that was begun has it."""
+        return self
+
 
 class Run(Job):
     """The main job: a teacher, data, a smaller student."""
 
+    kind: ClassVar[JobKind] = "distill"
     teacher: str = knob("", "the model to make small: a folder or a hub id", short="--teacher")
     recipe: str = knob(
         "auto",
@@ -79,15 +98,16 @@ class Run(Job):
     def seed_list(self) -> list[int]:
         return list(range(self.seed, self.seed + self.seeds))
 
-    @property
-    def steps(self) -> list[Objective]:
-        """The objective of every training step, the main one first."""
-        return [from_table(self.objective), *(from_table(stage.objective) for stage in self.stages.values())]
+    def resolved_with(self, columns: Mapping[str, Run], task: str) -> Run:
+        """As it is written down, given its columns: of a distillation, the one."""
+        (only,) = columns.values()
+        return only
 
 
 class TrainRun(Job):
     """Train a model without a teacher, to have one."""
 
+    kind: ClassVar[JobKind] = "train"
     model: str = knob(
         "", "the model to train: a folder or a hub id; a seq2seq model may also start from scratch", short="--model"
     )
@@ -155,7 +175,7 @@ def resolve(run: Run, info: TaskInfo) -> Run:
     )
 
 
-def _checked(name: str, stage: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(name: str, stage: Options) -> dict[str, Any]:
     if not stage.get("objective"):
         raise KnobError(
             f"the stage '{name}' has no objective", f"give it terms, as in [stages.{name}.objective.hinton]"
@@ -173,3 +193,103 @@ def check_names(run: Run) -> None:
         find(run.recipe)
     if run.objective:
         from_table(run.objective)
+
+
+# Run files
+
+
+def read_run(path: Path | str) -> dict[str, Any]:
+    """A run file as nested tables, not yet checked."""
+    path = Path(path)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise KnobError(
+            f"there is no run file {path}", "write one with `limbeck distill … --print > run.toml`"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
+        raise KnobError(f"{path} is not a TOML run file: {error}", "compare it with what --print writes") from None
+
+
+def overlay(base: Options, changes: Options) -> dict[str, Any]:
+    """`base` with `changes` laid over it, table by table."""
+    merged = dict(base)
+    for key, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = overlay(merged[key], value) if both else value
+    return merged
+
+
+def undot(flags: Options) -> dict[str, Any]:
+    """{'student.layers': 4} → {'student': {'layers': 4}}."""
+    nested: dict[str, Any] = {}
+    for dotted, value in flags.items():
+        *path, last = dotted.split(".")
+        table = nested
+        for part in path:
+            table = table.setdefault(part, {})
+        table[last] = value
+    return nested
+
+
+def write_run(run: TaskKnobs) -> str:
+    """The complete run file, each knob with its help; what has no help is written bare."""
+    skipped = run.unwritten if isinstance(run, Job) else ()
+    entries = {name: value for name, value in run if name not in skipped}
+    return "\n".join(_lines("", entries, _helps(type(run)))).lstrip("\n") + "\n"
+
+
+def _lines(path: str, entries: Mapping[str, object], helps: Mapping[str, str]) -> Iterator[str]:
+    """The knobs of a table, then the tables inside it."""
+    tables = {key: value for key, value in entries.items() if isinstance(value, BaseModel | dict)}
+    if path and (len(tables) < len(entries) or (not entries and "." in path)):
+        yield from ("", f"[{path}]")
+    for key in (key for key in entries if key not in tables):
+        if help := helps.get(key):
+            yield f"# {help}"
+        yield f"{_key(key)} = {_toml(entries[key])}"
+    for key, table in tables.items():
+        method = METHODS[key].cls if key in METHODS else Settings
+        known = {"weight": "share in the sum", **_helps(method)} if isinstance(table, dict) else _helps(type(table))
+        yield from _lines(f"{path}.{_key(key)}".lstrip("."), dict(table), known)
+
+
+def _helps(cls: type[BaseModel]) -> dict[str, str]:
+    return {name: field.description for name, field in cls.model_fields.items() if field.description}
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
+
+
+def _toml(value: object) -> str:
+    # TOML writes keys, strings, numbers and booleans as JSON does, but for this one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def differences(old: Settings, new: Settings) -> list[str]:
+    """The dotted knobs in which two runs differ, as 'train.epochs: 3.0 → 5.0'; free ones may."""
+    a, b = _flat(old.model_dump()), _flat(new.model_dump())
+    free = set(_free(new))
+    changed = [key for key in sorted(a | b) if a.get(key) != b.get(key)]
+    bare = {key: re.sub(r"^columns\.[^.]+\.", "", key) for key in changed}  # without the column it is of
+    return [f"{key}: {a.get(key)} → {b.get(key)}" for key in changed if bare[key] not in free]
+
+
+def _free(settings: BaseModel, prefix: str = "") -> Iterator[str]:
+    """The knobs that may change when a run is resumed: they concern speed or display alone."""
+    yield "out"
+    fields = type(settings).model_fields
+    for name, value in settings:
+        extra = fields[name].json_schema_extra if name in fields else None
+        if isinstance(extra, dict) and extra.get("free"):
+            yield prefix + name
+        if isinstance(value, BaseModel):
+            yield from _free(value, f"{prefix}{name}.")
+
+
+def _flat(table: Options, prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return flat

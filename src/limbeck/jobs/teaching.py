@@ -7,35 +7,38 @@ or samples. Outputs are found by uid, so that shuffling, resuming and a second p
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from transformers import PreTrainedModel
 
 from limbeck.core.errors import KnobError, MismatchError, ModelError, TeacherMismatch
-from limbeck.core.progress import Watcher
+from limbeck.core.progress import Counter, Watcher
 from limbeck.core.tap import install
 from limbeck.core.trace import ATTENTION_PARTS, NOTHING, NoTeacher, Request, Teacher, Want
-from limbeck.data.batches import Dataset, batches
+from limbeck.data.batches import Collator, Dataset, batches
+from limbeck.data.settings import TaskKnobs
 from limbeck.jobs.plan import ArmPlan, Training
-from limbeck.jobs.settings import Run
-from limbeck.jobs.token_cache import TESTED, TOKENS, Collate, check_cache, fill_cache, manifest
+from limbeck.jobs.settings import CacheRun, Run
 from limbeck.measure.evaluator import Evaluation
 from limbeck.objectives.sampled import SampledTargets
 from limbeck.objectives.truncated import Truncated
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import COLLECTING, TEXTS, Setup
+from limbeck.tasks.base import COLLECTING, TEXTS, EncodedData, Setup
 from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 from limbeck.teachers.logits import KEEPABLE, LogitsCache
 from limbeck.teachers.settings import TeacherCacheSettings
-from limbeck.teachers.topk import TopKCache
+from limbeck.teachers.topk import Manifest, TopKCache
 
 WORTH_SAYING = 20_000_000  # bytes
+TESTED = 0.75  # the share of the outputs over a vocabulary that is there before the training tokens
+TOKENS = Request(Want.LOGITS | Want.TOP | Want.SAMPLED)  # what a live model gives of tokens
 CACHEABLE = Want.TOP | Want.SAMPLED  # of a distribution over a vocabulary
+_HOW = "make it again with `limbeck cache`, or give another folder with --cache"
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,10 @@ class TeacherOutputs:
     figures: dict[str, float] = field(default_factory=dict)
 
 
-def cache_folder(run: Run) -> Path:
-    return Path(run.teacher_cache.cache or Path(run.out) / "teacher-cache")
-
-
 def collect_teacher_outputs(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -> TeacherOutputs:
     """Everything that the arms need of the teacher. One that this teacher cannot teach is a TeacherMismatch."""
     collect = _collect_tokens if setup.info.over_vocabulary else _collect_logits
-    found = collect(setup, list(arms), run, watcher)
+    found = collect(setup, arms, run, watcher)
     watcher.at(COLLECTING, 1.0)
     return found
 
@@ -73,113 +72,26 @@ def free_memory(setup: Setup) -> None:
             teacher.network.tie_weights()
 
 
-def _union(several: Sequence[Request]) -> Request:
+def _cache_folder(run: Run) -> Path:
+    return Path(run.teacher_cache.cache or Path(run.out) / "teacher-cache")
+
+
+def _union(several: Iterable[Request]) -> Request:
     return reduce(or_, several, NOTHING)
 
 
-def _with_teacher(arm: ArmPlan, evaluator_teacher: Teacher, test: Evaluation | None, teacher_of: Any) -> ArmPlan:
-    steps = tuple(
-        replace(step, teacher=teacher_of(step)) if isinstance(step, Training) and step.teacher_request.want else step
-        for step in arm.steps
-    )
-    evaluator = arm.data.evaluator.with_teacher(evaluator_teacher, test)
-    return replace(arm, steps=steps, data=replace(arm.data, evaluator=evaluator))
+def _runs_live(step: Training, run: Run, cacheable: Want) -> bool:
+    want = step.teacher_request.want
+    return bool(want) and (run.teacher_cache.live or bool(want & ~cacheable))
 
 
-# Logits and states, of texts, tokens and spans
-
-
-def _collect_logits(setup: Setup, arms: list[ArmPlan], run: Run, watcher: Watcher) -> TeacherOutputs:
-    teacher = setup.teacher
-    assert teacher is not None
-    always, place = run.teacher_cache.live, cache_folder(run)
-    steps = [step for arm in arms for step in arm.trainings if step.teacher_request.want]
-    online = _union([step.teacher_request for step in steps if always or not _holds(step)])
-    live: Teacher = NoTeacher()
-    if online.want:
-        network = _tapped(setup, arms) if online.want & ATTENTION_PARTS else teacher.network
-        live = LiveTeacher(network, online | Request())
-    notes = []
-    beside: Teacher
-    if always:
-        cache, beside = None, LiveTeacher(teacher.network)
-    else:
-        if online.want:
-            notes.append(f"The teacher's {online.want & ~KEEPABLE} cannot be cached: it runs at every step for them.")
-            watcher.say(notes[0])
-        cache = _fill_logits(
-            setup, arms, _union([step.teacher_request for step in steps if _holds(step)]), run, watcher
-        )
-        beside = cache.teacher(Request())
-    test = setup.task.evaluate_teacher(setup, beside, place)
-
-    def teacher_of(step: Training) -> Teacher:
-        if cache is None or not _holds(step):
-            return live
-        return cache.teacher(step.teacher_request | Request())
-
-    taught = [_with_teacher(arm, beside, test, teacher_of) for arm in arms]
-    return TeacherOutputs(test, taught, bool(online.want) or always, notes)
-
-
-def _holds(step: Training) -> bool:
-    return not step.teacher_request.want & ~KEEPABLE
-
-
-def _tapped(setup: Setup, arms: Sequence[ArmPlan]) -> Any:
-    """The teacher with its attention recordable, or the arms that need it are refused."""
-    assert setup.teacher is not None
-    try:
-        return install(setup.teacher.network)
-    except ModelError as error:
-        curious = [number for number, arm in enumerate(arms) if arm.teacher_request.want & ATTENTION_PARTS]
-        raise TeacherMismatch(curious, error) from None
-
-
-def _fill_logits(setup: Setup, arms: Sequence[ArmPlan], needed: Request, run: Run, watcher: Watcher) -> LogitsCache:
-    """Every row of every split, augmented ones too."""
-    assert setup.teacher is not None
-    about = {name: setup.fingerprints[name] for name in ("teacher", "tokenizer", "data")}
-    cache = LogitsCache(cache_folder(run), about, needed | Request())
-    _say_damaged(cache.damaged, watcher)
-    missing = _missing(cache, [split for arm in arms for split in arm.data.for_teacher])
-    lengths = [length for split in missing for length in split.lengths]
-    needs = cache.estimate(shape_of(setup.teacher.network), setup.info, lengths)
-    _announce(needs, cache.folder, f"the teacher's {cache.request.want}", watcher)
-    teacher = LiveTeacher(setup.teacher.network, cache.request)
-    total, done = sum(map(len, missing)), 0
-    for split in missing:
-        rows = batches(split, Collate(setup), run.teacher_cache.batch_size)
-        for count in cache.fill_by_batch(teacher, rows):
-            watcher.at(COLLECTING, (done + count) / total)
-        done += len(split)
-    return cache
-
-
-def _missing(cache: LogitsCache, splits: Sequence[Any]) -> list[Any]:
-    """What is not cached yet, each row once however many arms need it."""
-    found, seen = [], np.empty(0, dtype=np.int64)
-    for split in splits:
-        lacking = np.flatnonzero(cache.lacks(split.uids) & ~np.isin(split.uids, seen))
-        seen = np.concatenate([seen, split.uids])
-        if len(lacking) == len(split):
-            found.append(split)
-        elif len(lacking):
-            found.append(split.take(lacking))
-    return found
-
-
-def _announce(needed: float, folder: Path, what: str, watcher: Watcher) -> None:
-    """Says how much will be written, and refuses what the disk cannot take."""
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise KnobError(
-            f"{what} need {needed / 1e6:,.2f} MB, but {folder} has {free / 1e6:,.2f} MB left",
-            "free some space, then run the same command with --resume; or give another folder with "
-            "--teacher-cache.cache, or run the teacher at every step with --teacher-cache.live",
-        )
-    if needed > WORTH_SAYING:
-        watcher.say(f"caching {what} takes {needed / 1e6:,.0f} MB in {folder}")
+def _with_teacher(
+    arm: ArmPlan, beside: Teacher, test: Evaluation | None, teacher_of: Callable[[Training], Teacher]
+) -> ArmPlan:
+    """With a teacher for each step that wants one; `beside` it the student is evaluated."""
+    data = replace(arm.data, evaluator=arm.data.evaluator.with_teacher(beside, test))
+    taught = [replace(step, teacher=teacher_of(step)) if step.teacher_request.want else step for step in arm.trainings]
+    return replace(arm.with_trainings(taught), data=data)
 
 
 def _say_damaged(damaged: Sequence[Path], watcher: Watcher) -> None:
@@ -187,57 +99,132 @@ def _say_damaged(damaged: Sequence[Path], watcher: Watcher) -> None:
         watcher.say(f"{path} was damaged and is filled again")
 
 
+# Logits and states, of texts, tokens and spans
+
+
+def _collect_logits(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -> TeacherOutputs:
+    assert setup.teacher is not None
+    network, always = setup.teacher.network, run.teacher_cache.live
+    steps = [step for arm in arms for step in arm.trainings]
+    online = _union(step.teacher_request for step in steps if _runs_live(step, run, KEEPABLE))
+    live: Teacher = NoTeacher()
+    if online.want:
+        live = LiveTeacher(_tapped(network, arms) if online.want & ATTENTION_PARTS else network, online | Request())
+    notes = []
+    if online.want and not always:
+        notes.append(f"The teacher's {online.want & ~KEEPABLE} cannot be cached: it runs at every step for them.")
+        watcher.say(notes[0])
+    if always:
+        beside: Teacher = LiveTeacher(network)
+    else:
+        needed = _union(step.teacher_request for step in steps if not _runs_live(step, run, KEEPABLE))
+        cache = _fill_logits(setup, arms, needed, run, watcher)
+        beside = cache.teacher(Request())
+    test = setup.task.evaluate_teacher(setup, beside, _cache_folder(run))
+
+    def teacher_of(step: Training) -> Teacher:
+        return live if _runs_live(step, run, KEEPABLE) else cache.teacher(step.teacher_request | Request())
+
+    taught = [_with_teacher(arm, beside, test, teacher_of) for arm in arms]
+    return TeacherOutputs(test, taught, bool(online.want) or always, notes)
+
+
+def _tapped(network: PreTrainedModel, arms: Sequence[ArmPlan]) -> PreTrainedModel:
+    """The teacher with its attention recordable, or the arms that need it are refused."""
+    try:
+        return install(network)
+    except ModelError as error:
+        curious = [number for number, arm in enumerate(arms) if arm.teacher_request.want & ATTENTION_PARTS]
+        raise TeacherMismatch(curious, error) from None
+
+
+def _fill_logits(setup: Setup, arms: Sequence[ArmPlan], needed: Request, run: Run, watcher: Watcher) -> LogitsCache:
+    """Every row of every split, augmented ones too, each once however many arms need it."""
+    assert setup.teacher is not None
+    about = {name: setup.fingerprints[name] for name in ("teacher", "tokenizer", "data")}
+    cache = LogitsCache(_cache_folder(run), about, needed | Request())
+    _say_damaged(cache.damaged, watcher)
+    missing, seen = [], np.empty(0, dtype=np.int64)
+    for split in (split for arm in arms for split in arm.data.for_teacher):
+        lacking = np.flatnonzero(cache.lacks(split.uids) & ~np.isin(split.uids, seen))
+        seen = np.concatenate([seen, split.uids])
+        if len(lacking):
+            missing.append(split if len(lacking) == len(split) else split.take(lacking))
+    lengths = [length for split in missing for length in split.lengths]
+    _check_space(cache, cache.estimate(shape_of(setup.teacher.network), setup.info, lengths), watcher)
+    teacher = LiveTeacher(setup.teacher.network, cache.request)
+    count = Counter(watcher, COLLECTING, sum(map(len, missing)))
+    collate = Collator.of(setup.data.processor, setup.info)
+    for split in missing:
+        for rows in cache.fill_by_batch(teacher, batches(split, collate, run.teacher_cache.batch_size)):
+            count(rows)
+        count.before += len(split)
+    return cache
+
+
+def _check_space(cache: LogitsCache, needed: float, watcher: Watcher) -> None:
+    """Says how much will be written, and refuses what the disk cannot take."""
+    what, free = f"the teacher's {cache.request.want}", shutil.disk_usage(cache.folder).free
+    if needed > free:
+        raise KnobError(
+            f"{what} need {needed / 1e6:,.2f} MB, but {cache.folder} has {free / 1e6:,.2f} MB left",
+            "free some space, then run the same command with --resume; or give another folder with "
+            "--teacher-cache.cache, or run the teacher at every step with --teacher-cache.live",
+        )
+    if needed > WORTH_SAYING:
+        watcher.say(f"caching {what} takes {needed / 1e6:,.0f} MB in {cache.folder}")
+
+
 # Distributions over a vocabulary, of language models and seq2seq
 
 
-def _collect_tokens(setup: Setup, arms: list[ArmPlan], run: Run, watcher: Watcher) -> TeacherOutputs:
-    place = cache_folder(run)
-    _check_whole(arms, run)
+def _collect_tokens(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -> TeacherOutputs:
+    place, task = _cache_folder(run), setup.task
     wanted = [(arm.data, {step.targets for step in arm.trainings}) for arm in arms]
-    data, notes = setup.task.with_targets(setup, wanted, place, watcher)
+    data, notes = task.with_targets(setup, wanted, place, watcher)
     arms = [replace(arm, data=one) for arm, one in zip(arms, data, strict=True)]
     watcher.at(COLLECTING, TEXTS)
     beside, live = _live_teachers(setup, arms)
-    test = setup.task.evaluate_teacher(setup, beside[setup.info.vocab_size], place)
+    test = task.evaluate_teacher(setup, beside[setup.info.vocab_size], place)
     for size in beside.keys() - {setup.info.vocab_size}:  # students that know fewer tokens are compared on those
         other = next(arm.data for arm in arms if arm.data.info.vocab_size == size)
-        setup.task.evaluate_teacher(replace(setup, data=other), beside[size], place)
+        task.evaluate_teacher(replace(setup, data=other), beside[size], place)
     watcher.at(COLLECTING, TESTED)
-    stores = _stores(setup, arms, run, watcher)
-    online = [arm for arm in arms if any(_runs_live(step, run) for step in arm.trainings)]
+    caches = {}
+    for users in _cache_users(setup, arms, run):
+        caches[users.name] = users.open(setup, run)
+        users.fill(caches[users.name], setup, run, watcher)
+    online = [arm for arm in arms if any(_runs_live(step, run, CACHEABLE) for step in arm.trainings)]
     if online and not run.teacher_cache.live:
-        whole = _union([arm.teacher_request for arm in online]).want & ~CACHEABLE
+        whole = _union(arm.teacher_request for arm in online).want & ~CACHEABLE
         notes.append(f"The objective wants the teacher's {whole}, too large to cache: the teacher runs at every step.")
     for note in notes:
         watcher.say(note)
 
-    def teacher_of(arm: ArmPlan, step: Training) -> Teacher:
-        if _runs_live(step, run):
-            return live[arm.data.info.vocab_size]
-        cached = stores[_store_name(arm, step)].teacher()
-        return setup.task.switched(arm.run, setup, cached, arm.data.train(step.targets))
+    def taught(arm: ArmPlan) -> ArmPlan:
+        size = arm.data.info.vocab_size
 
-    taught = [
-        _with_teacher(arm, beside[arm.data.info.vocab_size], test, lambda step, arm=arm: teacher_of(arm, step))
-        for arm in arms
-    ]
+        def teacher_of(step: Training) -> Teacher:
+            if _runs_live(step, run, CACHEABLE):
+                return live[size]
+            cached = caches[_cache_name(arm, step)].teacher()
+            return task.switched(arm.run, setup, cached, arm.data.train(step.targets))
+
+        return _with_teacher(arm, beside[size], test, teacher_of)
+
     forgets = any(isinstance(one, MemoryTeacher) and one.forgets for one in beside.values())
-    more, figures = _about_stores(list(stores.values()), setup)
-    return TeacherOutputs(test, taught, bool(online) or forgets, [*notes, *more], figures)
-
-
-def _check_whole(arms: Sequence[ArmPlan], run: Run) -> None:
-    whole = _union([arm.teacher_request for arm in arms]).want & ~CACHEABLE
-    if whole and run.teacher_cache.cache and not run.teacher_cache.live and len(arms) < 3:
-        raise MismatchError(
-            f"the objective wants the teacher's {whole}, of which a cache holds only the top",
-            "leave out --cache, or use --recipe truncated",
+    found = TeacherOutputs(test, list(map(taught, arms)), bool(online) or forgets, notes)
+    if setup.teacher is None and caches:
+        notes.append("Only cached teacher outputs were available, so the teacher was not evaluated.")
+    for cache in caches.values() if not setup.info.is_seq2seq else ():
+        info = cache.info()
+        what = "samples" if info.manifest.kind == "sampled" else "most probable tokens"
+        notes.append(
+            f"The teacher's cache, {info.manifest.k} {what} of each of {info.tokens:,} tokens, takes "
+            f"{info.bytes_per_token:.0f} bytes per token on disk."
         )
-
-
-def _runs_live(step: Training, run: Run) -> bool:
-    want = step.teacher_request.want
-    return bool(want) and (run.teacher_cache.live or bool(want & ~CACHEABLE))
+        found.figures.update(cache_bytes_per_token=info.bytes_per_token, cache_bytes=float(info.bytes))
+    return found
 
 
 def _live_teachers(setup: Setup, arms: Sequence[ArmPlan]) -> tuple[dict[int, Teacher], dict[int, Teacher]]:
@@ -245,111 +232,162 @@ def _live_teachers(setup: Setup, arms: Sequence[ArmPlan]) -> tuple[dict[int, Tea
     sizes = {setup.info.vocab_size, *(arm.data.info.vocab_size for arm in arms)}
     if setup.teacher is None:
         return dict.fromkeys(sizes, NoTeacher()), dict.fromkeys(sizes, NoTeacher())
-    request = _union([arm.teacher_request for arm in arms]) | TOKENS
+    request = _union(arm.teacher_request for arm in arms) | TOKENS
     network = install(setup.teacher.network) if request.want & ATTENTION_PARTS else setup.teacher.network
     live: dict[int, Teacher] = {size: LiveTeacher(network, request, size) for size in sizes}
     return {size: MemoryTeacher(teacher) for size, teacher in live.items()}, live
 
 
-def _store_name(arm: ArmPlan, step: Training) -> tuple[str, str]:
+def _cache_name(arm: ArmPlan, step: Training) -> tuple[str, str]:
     """One cache per way of keeping and of masking."""
     kind = "sampled" if step.teacher_request.want & Want.SAMPLED else "top"
     return kind, arm.data.fingerprints.get("mask", "")
 
 
-def _users(
-    setup: Setup, arms: Sequence[ArmPlan], run: Run
-) -> Iterator[tuple[tuple[str, str], list[tuple[ArmPlan, Training]], Path]]:
-    """The name of every cache, the steps that learn from it, and its folder."""
-    groups: dict[tuple[str, str], list[tuple[ArmPlan, Training]]] = {}
-    for arm in arms:
-        for step in arm.trainings:
-            if step.teacher_request.want and not _runs_live(step, run):
-                groups.setdefault(_store_name(arm, step), []).append((arm, step))
-    for number, (name, users) in enumerate(groups.items()):
-        place = cache_folder(run)
-        place = place / "tokens" if setup.info.is_seq2seq and not run.teacher_cache.cache else place
-        place = place if not number else place.with_name(f"{place.name}-{name[0]}{name[1][:6]}")
-        yield name, users, place
+@dataclass(frozen=True)
+class _CacheUsers:
+    """The training steps that learn from one cache."""
+
+    name: tuple[str, str]
+    place: Path
+    steps: list[tuple[ArmPlan, Training]] = field(default_factory=list)
+
+    @property
+    def terms(self) -> list[Truncated | SampledTargets]:
+        terms = [term for _, step in self.steps for term in step.objective.weighted]
+        return [part for weight, part in terms if weight and isinstance(part, Truncated | SampledTargets)]
+
+    def open(self, setup: Setup, run: Run) -> TopKCache:
+        """The outputs cached so far, checked against what is needed; a new cache where there are none."""
+        arm, kept = self.steps[0][0], run.teacher_cache
+        if (self.place / "index.json").exists() or setup.teacher is None:
+            cache = TopKCache.open(self.place, write=setup.teacher is not None)
+        else:
+            draws = (kept.draws or 50) if self.name[0] == "sampled" else 0
+            heat = max((part.temperature for part in self.terms), default=1.0)
+            prints = {**setup.fingerprints, **arm.data.fingerprints}
+            about = manifest(run, arm.run, prints, arm.data.info.vocab_size, kept.top, draws, heat)
+            cache = TopKCache(self.place, about, write=True)
+        self.check(cache, setup, run)
+        return cache
+
+    def check(self, cache: TopKCache, setup: Setup, run: Run) -> None:
+        """Refuses the cache of another teacher, or of other outputs."""
+        data, top, about = self.steps[0][0].data, run.teacher_cache.top, cache.manifest
+        want = _union(step.teacher_request for _, step in self.steps).want
+        check_cache(cache, {**setup.fingerprints, **data.fingerprints}, data.info.vocab_size, want)
+        if about.kind == "top" and top != TeacherCacheSettings().top and min(top, data.info.vocab_size) != about.k:
+            raise MismatchError(
+                f"--top asks for {top} tokens, but the cache in {cache.folder} holds {about.k}",
+                "leave --top out (--objective.truncated.k takes fewer than are held), or give another folder",
+            )
+        for part in self.terms:
+            part.fits(about.k, about.temperature)
+
+    def fill(self, cache: TopKCache, setup: Setup, run: Run, watcher: Watcher) -> None:
+        """Every training row that is not there yet, from its own teacher."""
+        _say_damaged(cache.damaged, watcher)
+        datasets: dict[int, tuple[Dataset, EncodedData]] = {}
+        for arm, step in self.steps:
+            rows = arm.data.train(step.targets)
+            datasets.setdefault(id(rows), (rows, arm.data))
+        for rows, data in datasets.values():
+            fill_cache(cache, setup, rows, data, run.teacher_cache.batch_size, watcher)
+
+
+def _cache_users(setup: Setup, arms: Sequence[ArmPlan], run: Run) -> list[_CacheUsers]:
+    place = _cache_folder(run)
+    place = place / "tokens" if setup.info.is_seq2seq and not run.teacher_cache.cache else place
+    found: dict[tuple[str, str], _CacheUsers] = {}
+    for arm, step in [(one, step) for one in arms for step in one.trainings]:
+        if step.teacher_request.want and not _runs_live(step, run, CACHEABLE):
+            name = _cache_name(arm, step)
+            own = place.with_name(f"{place.name}-{name[0]}{name[1][:6]}") if found else place
+            found.setdefault(name, _CacheUsers(name, own)).steps.append((arm, step))
+    return list(found.values())
 
 
 def check_named_cache(setup: Setup, arms: Sequence[ArmPlan], run: Run) -> None:
-    """Refuses the cache of another teacher, or of other outputs, before anything is written."""
-    if setup.info.over_vocabulary and run.teacher_cache.cache:
-        for _, users, place in _users(setup, arms, run):
-            if (place / "index.json").exists():
-                _check_store(TopKCache.open(place), setup, users, run)
-
-
-def _stores(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -> dict[tuple[str, str], TopKCache]:
-    found = {}
-    for name, users, place in _users(setup, arms, run):
-        found[name] = _open_store(setup, users, run, place)
-        _fill_tokens(found[name], setup, users, run, watcher)
-    return found
-
-
-def _open_store(setup: Setup, users: Sequence[tuple[ArmPlan, Training]], run: Run, place: Path) -> TopKCache:
-    """The outputs cached so far, checked against what is needed; a new cache where there are none."""
-    if (place / "index.json").exists() or setup.teacher is None:
-        store = TopKCache.open(place, write=setup.teacher is not None)
-    else:
-        arm, _ = users[0]
-        draws = (run.teacher_cache.draws or 50) if _wanted(users) & Want.SAMPLED else 0
-        heat = max((part.temperature for part in _cached_terms(users)), default=1.0)
-        prints = {**setup.fingerprints, **arm.data.fingerprints}
-        about = manifest(run, arm.run, prints, arm.data.info.vocab_size, run.teacher_cache.top, draws, heat)
-        store = TopKCache(place, about, write=True)
-    _check_store(store, setup, users, run)
-    return store
-
-
-def _wanted(users: Sequence[tuple[ArmPlan, Training]]) -> Want:
-    return _union([step.teacher_request for _, step in users]).want
-
-
-def _cached_terms(users: Sequence[tuple[ArmPlan, Training]]) -> list[Truncated | SampledTargets]:
-    terms = [term for _, step in users for term in step.objective.weighted]
-    return [part for weight, part in terms if weight and isinstance(part, Truncated | SampledTargets)]
-
-
-def _check_store(store: TopKCache, setup: Setup, users: Sequence[tuple[ArmPlan, Training]], run: Run) -> None:
-    data, top = users[0][0].data, run.teacher_cache.top
-    check_cache(store, {**setup.fingerprints, **data.fingerprints}, data.info.vocab_size, _wanted(users))
-    other = top != TeacherCacheSettings().top and min(top, data.info.vocab_size) != store.manifest.k
-    if other and store.manifest.kind == "top":
+    """Refuses a named cache that does not serve the arms, before anything is written."""
+    if not setup.info.over_vocabulary or not run.teacher_cache.cache:
+        return
+    whole = _union(arm.teacher_request for arm in arms).want & ~CACHEABLE
+    if whole and run.kind != "compare" and not run.teacher_cache.live:
         raise MismatchError(
-            f"--top asks for {top} tokens, but the cache in {store.folder} holds {store.manifest.k}",
-            "leave --top out (--objective.truncated.k takes fewer than are held), or give another folder",
+            f"the objective wants the teacher's {whole}, of which a cache holds only the top",
+            "leave out --cache, or use --recipe truncated",
         )
-    for part in _cached_terms(users):
-        part.fits(store.manifest.k, store.manifest.temperature)
+    for users in _cache_users(setup, arms, run):
+        if (users.place / "index.json").exists():
+            users.check(TopKCache.open(users.place), setup, run)
 
 
-def _fill_tokens(
-    store: TopKCache, setup: Setup, users: Sequence[tuple[ArmPlan, Training]], run: Run, watcher: Watcher
+def manifest(
+    run: Run | CacheRun,
+    masked: TaskKnobs,
+    prints: Mapping[str, str],
+    vocab_size: int,
+    top: int,
+    draws: int,
+    temperature: float,
+) -> Manifest:
+    """What a cache of a language model is of; the notes are for people."""
+    tables = {
+        name: table.model_dump() for name, table in (masked.model_extra or {}).items() if name in ("blocks", "mask")
+    }
+    return Manifest(
+        kind="sampled" if draws else "top",
+        k=draws or min(top, vocab_size),
+        vocabulary=vocab_size,
+        temperature=temperature,
+        fingerprints={name: prints[name] for name in ("teacher", "tokenizer", "data", "mask") if name in prints},
+        notes={"teacher": run.teacher, "task": run.data.task, "data": run.data.train, **tables},
+    )
+
+
+def check_cache(cache: TopKCache, prints: Mapping[str, str], vocab_size: int, want: Want) -> None:
+    """Refuses outputs of another teacher, for other examples, or of another kind."""
+    about, is_top = cache.manifest, cache.manifest.kind == "top"
+    known = [name for name in ("teacher", "tokenizer", "mask") if name in prints]
+    if other := [name for name in known if about.fingerprints.get(name) != prints[name]]:
+        raise MismatchError(f"the cache in {cache.folder} was made with another {' and another '.join(other)}", _HOW)
+    if about.vocabulary != vocab_size:
+        raise MismatchError(
+            f"the cache in {cache.folder} is over {about.vocabulary:,} tokens, the student knows {vocab_size:,}", _HOW
+        )
+    if lacking := want & ~(Want.TOP if is_top else Want.SAMPLED):
+        raise MismatchError(
+            f"the cache in {cache.folder} holds {'the top' if is_top else 'samples'}, but the objective "
+            f"wants {lacking}",
+            f"use the objective '{'truncated' if is_top else 'sampled'}', or make another cache",
+        )
+
+
+def fill_cache(
+    cache: TopKCache, setup: Setup, rows: Dataset, data: EncodedData, batch_size: int, watcher: Watcher
 ) -> None:
-    """Every training row that is not there yet, from its own teacher."""
-    _say_damaged(store.damaged, watcher)
-    datasets: dict[int, tuple[Dataset, ArmPlan]] = {}
-    for arm, step in users:
-        rows = arm.data.train(step.targets)
-        datasets.setdefault(id(rows), (rows, arm))
-    for rows, arm in datasets.values():
-        fill_cache(store, setup, rows, arm.data, run.teacher_cache.batch_size, watcher)
-
-
-def _about_stores(stores: Sequence[TopKCache], setup: Setup) -> tuple[list[str], dict[str, float]]:
-    """What the caches of a language model took."""
-    notes, figures = [], {}
-    if setup.teacher is None and stores:
-        notes.append("Only cached teacher outputs were available, so the teacher was not evaluated.")
-    for store in stores if not setup.info.is_seq2seq else ():
-        info = store.info()
-        what = "samples" if info.manifest.kind == "sampled" else "most probable tokens"
-        notes.append(
-            f"The teacher's cache, {info.manifest.k} {what} of each of {info.tokens:,} tokens, takes "
-            f"{info.bytes_per_token:.0f} bytes per token on disk."
+    uids: np.ndarray = rows.uids  # type: ignore[attr-defined]  # rows over a vocabulary have them
+    lacking = np.flatnonzero(cache.lacks(uids))
+    if not len(lacking):
+        return
+    if setup.teacher is None:
+        raise MismatchError(
+            f"the cache in {cache.folder} has no output for {len(lacking):,} of {len(uids):,} examples: it was made "
+            "from other text, with blocks of another length, or with fewer masks",
+            "give the text and the settings it was made with (limbeck cache --info shows them), or --teacher",
         )
-        figures = {"cache_bytes_per_token": info.bytes_per_token, "cache_bytes": float(info.bytes)}
-    return notes, figures
+    if len(cache):
+        watcher.say(f"{cache.folder} lacks {len(lacking):,} of {len(uids):,} examples; they are added")
+    once = lacking[np.sort(np.unique(uids[lacking], return_index=True)[1])]  # of rows that are the same example, one
+    count = Counter(watcher, COLLECTING, len(uids), TESTED, "distributions of the training tokens")
+    count.before = len(uids) - len(lacking)
+    collate = Collator.of(data.processor, data.info)
+    for model, owned in setup.task.row_teachers(setup, rows):
+        mine = once[np.isin(once % len(rows), owned)]
+        teacher = LiveTeacher(model.network, TOKENS, data.info.vocab_size)
+        for number in np.unique(mine // len(rows)):  # one round of masks after another
+            some = mine[mine // len(rows) == number]
+            for done in cache.fill_by_batch(teacher, batches(rows, collate, batch_size, some)):
+                count(done)
+            count.before += len(some)
+    cache.close()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from transformers import PreTrainedModel, TrainerCallback
 
@@ -14,18 +13,18 @@ from limbeck.core.errors import DataError, KnobError
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.task import LANGUAGE_KINDS
-from limbeck.jobs.arguments import common_knobs, run_of
+from limbeck.jobs import pipeline
+from limbeck.jobs.arguments import settings_of
 from limbeck.jobs.distill import Result
 from limbeck.jobs.folder import RECORD_FILE, install, locked
-from limbeck.jobs.pipeline import Pipeline, start
 from limbeck.jobs.plan import ArmPlan, Start, Training
 from limbeck.jobs.record import build_record
-from limbeck.jobs.settings import TrainRun
+from limbeck.jobs.settings import Options, TrainRun
 from limbeck.measure.speed import MEASURING
 from limbeck.recipes.recipe import MAIN
 from limbeck.report import Report
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import GOLD, Model, Setup, Task, task_of
+from limbeck.tasks.base import GOLD, Setup, Task, task_of
 from limbeck.tasks.seq2seq import Translation
 
 FROM_SCRATCH = {"epochs": 20.0}  # a model without pre-trained weights has everything to learn
@@ -44,35 +43,30 @@ def train(
     text_column: str | None = None,
     label_column: str | None = None,
     max_length: int | None = None,
-    reading: dict[str, Any] | None = None,
+    reading: Options | None = None,
     run: TrainRun | None = None,
     resume: bool = False,
     callbacks: Sequence[TrainerCallback] = (),
     watcher: Watcher | None = None,
     command: str = "",
-    **knobs: Any,
+    **knobs: object,
 ) -> Result:
     """Trains `model`, a folder or a hub id, on `data`; the trained model lies in `out`/model.
 
     An encoder gets a head for the labels; a language model learns running text; a seq2seq model may start from scratch.
     `train("bert-base-uncased", "reviews.csv", out="runs/teacher", epochs=3)`
     """
-    common = common_knobs(locals())
-    run = run_of(TrainRun, run, reading, common, knobs)
-    named = {"model": str(model)} if model else {}
-    if isinstance(data, str | Path):
-        named["data"], data = run.data.but(train=str(data)), None  # type: ignore[assignment]
-    run = run.but(**named, **({"out": str(out)} if out else {}))
+    run, data = settings_of(TrainRun, locals())
+    run = run.but(**{name: str(value) for name, value in (("model", model), ("out", out)) if value})
     if not run.out:
         raise KnobError("no folder for the result was given", "name one with --out")
     watcher = watcher or Silent()
     with locked(run.out, resume=resume) as folder:
         run, arm, setup = _plan(run, data, watcher)
-        finished = Pipeline(folder, watcher, callbacks, command or " ".join(sys.argv)).train(run, arm, setup)
-        (result,) = finished.results[arm.name]
-        install(result.model, folder / "model")
+        finished = pipeline.run_without_teacher(run, arm, setup, folder, watcher, callbacks)
+        install(finished.best()[1].model, folder / "model")
         trained = setup.task.load(str(folder / "model"))
-        record = build_record(finished, watcher)
+        record = build_record(finished, command, watcher)
         record = record.but(fingerprints={"model": fingerprint(trained.network), **record.fingerprints})
         record.save(folder / RECORD_FILE)
         report = Report((record,))
@@ -82,55 +76,38 @@ def train(
 
 
 def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmPlan, Setup]:
-    start(run)
-    found = task_of(run, run.model)
-    if run.data.task == "auto" and found.info.kind in LANGUAGE_KINDS:
-        found = task_of(run, None)  # encoders are published with such a head, to be fine-tuned on labels
-    if isinstance(found, Translation) and not run.model:  # as far as nobody set the schedule
+    pipeline.start(run)
+    task = task_of(run, run.model)
+    if run.data.task == "auto" and task.info.kind in LANGUAGE_KINDS:
+        task = task_of(run, None)  # encoders are published with such a head, to be fine-tuned on labels
+    if isinstance(task, Translation) and not run.model:  # as far as nobody set the schedule
         run = run.but(train={**FROM_SCRATCH, **run.train.model_dump(exclude_unset=True)})
     elif not run.model:
         raise KnobError("no model was given", "name one with --model: a folder or a hub id")
-    found = replace(found, knobs=run)
-    splits = found.read(data, None, watcher)
-    found = found.settled(splits)
-    model, build = _model(found, run, splits, watcher)
-    encoded = found.encode_for_training(splits, model, watcher)
-    if not encoded.has_gold:
-        raise DataError(f"{encoded.card.source} has no labels to learn from", "give labelled rows")
-    found = replace(found, info=encoded.info)
-    run = run.spelled_out(found.info.kind)
-    run = run.but(train=run.train.at_width(shape_of(model.network).hidden, found.info))
-    prints = {"tokenizer": tokenizer_fingerprint(model.processor), **encoded.fingerprints}
-    setup = Setup(found, None, splits, encoded, prints)
-    step = Training(MAIN, found.supervised(), run.train, GOLD)
-    origin = f"The model starts from {run.model}." if run.model else "The model starts from random weights."
-    return (
-        run,
-        ArmPlan(
-            "model",
-            run,
-            Start(model.network, origin, build),
-            (step,),
-            encoded,
-            title="training",
-            processor=model.processor,
-        ),
-        setup,
-    )
-
-
-def _model(task: Task, run: TrainRun, splits: Any, watcher: Watcher) -> tuple[Model, Any]:
-    """The model to train, and how another of it is made for a seed."""
+    task = replace(task, knobs=run)
+    splits = task.read(data, None, watcher)
+    task = task.settled(splits)
+    build: Callable[[], PreTrainedModel] = partial(_network, task, run.model)  # for every seed
     if isinstance(task, Translation):
         model, notes = task.model_to_train(run.model, splits)
         for note in notes:
             watcher.say(note)
         if not run.model:
-            return model, lambda: task.new_network(model.processor)
+            build = partial(task.new_network, model.processor)
     else:
         model = task.load(run.model, new_head=True)
+    encoded = task.encode_for_training(splits, model, watcher)
+    if not encoded.has_gold:
+        raise DataError(f"{encoded.card.source} has no labels to learn from", "give labelled rows")
+    task = replace(task, info=encoded.info)
+    run = run.spelled_out(task.info.kind)
+    run = run.but(train=run.train.at_width(shape_of(model.network).hidden, task.info))
+    prints = {"tokenizer": tokenizer_fingerprint(model.processor), **encoded.fingerprints}
+    start = Start(model.network, f"The model starts from {run.model or 'random weights'}.", build)
+    steps = (Training(MAIN, task.supervised(), run.train, GOLD),)
+    arm = ArmPlan("model", run, start, steps, encoded, title="training", processor=model.processor)
+    return run, arm, Setup(task, None, splits, encoded, prints)
 
-    def build() -> PreTrainedModel:
-        return task.load(run.model, new_head=True).network
 
-    return model, build
+def _network(task: Task, source: str) -> PreTrainedModel:
+    return task.load(source, new_head=True).network

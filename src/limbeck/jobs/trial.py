@@ -1,7 +1,8 @@
 """One arm with one seed: built, taken through its steps, evaluated and saved. What is finished is never done again.
 
 Each step leaves a folder when it is done: weights, mask, and `done.json`, which is written last. A run that is killed
-goes on behind the last finished step, inside a training from its last complete checkpoint.
+goes on behind the last finished step, inside a training from its last complete checkpoint. Only the main process
+writes.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, Field
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import load_model, save_model
 from transformers import PreTrainedModel, TrainerCallback, set_seed
 
 from limbeck.core.compress import Mask
 from limbeck.core.files import atomic, explained, write_text
+from limbeck.core.process import barrier, is_main
 from limbeck.core.progress import Watcher
 from limbeck.core.record import CurvePoint, Disagreement, SeedResult
 from limbeck.core.tap import install, uninstall
@@ -34,71 +36,68 @@ from limbeck.training.callbacks import HoldMask, Watch, switching
 from limbeck.training.trainer import Distiller
 
 CALIBRATION_BATCH = 32  # rows
-RESULT, DONE, WEIGHTS, MASK = "result.json", "done.json", "weights.safetensors", "mask.safetensors"
+RESULT, TEST, DONE, FAILED = "result.json", "test.safetensors", "done.json", "failed.txt"
+WEIGHTS, MASK = "weights.safetensors", "mask.safetensors"
 
 
-@dataclass(frozen=True)
-class TrialResult:
+class TrialResult(BaseModel, frozen=True, arbitrary_types_allowed=True):
     """What is kept of a finished trial."""
 
     result: SeedResult
-    statistics: np.ndarray  # as in Evaluation
     dev_score: float  # by which the best seed is chosen, so that the test set stays unseen; higher is better
-    model: Path
-    disagreements: list[Disagreement] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    disagreements: Sequence[Disagreement] = ()
+    notes: Sequence[str] = ()
+    statistics: np.ndarray = Field(exclude=True)  # as in Evaluation; in a file of their own
+    model: Path = Field(exclude=True)
+
+    @classmethod
+    def load(cls, home: Path) -> TrialResult:
+        kept = json.loads((home / RESULT).read_text(encoding="utf-8"))
+        return cls(**kept, statistics=load_file(home / TEST)["statistics"], model=home / "model")
 
 
-@dataclass(frozen=True)
-class Progress:
-    """What the steps before took, and what they logged."""
+class Progress(BaseModel, frozen=True):
+    """What the steps so far took, and what they logged."""
 
     seconds: float = 0.0
     epochs: float = 0.0
     steps: int = 0
-    curve: tuple[CurvePoint, ...] = ()
-    notes: tuple[str, ...] = ()
+    curve: list[CurvePoint] = []
+    notes: list[str] = []
     best_step: int = 0  # whose weights the model has, of all steps so far
-    dev_score: float | None = None  # of these weights; None where they changed since dev was measured
+    dev_score: float | None = None  # of these weights; None where dev was not measured since they changed
 
-    def after(self, done: dict[str, Any]) -> Progress:
-        """With what a finished step left in its folder."""
-        later = [CurvePoint(**point) for point in done["curve"]]
-        shifted = (
+    def after(self, trainer: Distiller, sign: int) -> Progress:
+        """With a finished training. `sign` is -1 where a lower metric is better."""
+        state = trainer.state
+        later = [
             point.model_copy(update={"step": point.step + self.steps, "epoch": point.epoch + self.epochs})
-            for point in later
-        )
+            for point in trainer.curve()
+        ]
         return Progress(
-            self.seconds + done["seconds"],
-            self.epochs + done["epochs"],
-            self.steps + done["steps"],
-            (*self.curve, *shifted),
-            (*self.notes, *done["notes"]),
-            self.steps + done["best_step"] if done["best_step"] else self.best_step,
-            done["dev_score"] if done["changed"] else self.dev_score,
+            seconds=self.seconds + trainer.seconds,
+            epochs=self.epochs + state.epoch,
+            steps=self.steps + state.global_step,
+            curve=[*self.curve, *later],
+            notes=self.notes,
+            best_step=self.steps + (state.best_global_step or state.global_step),
+            dev_score=None if state.best_metric is None else sign * state.best_metric,
         )
 
 
 def run_trial(trial: Trial, folder: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback] = ()) -> TrialResult:
     home = folder / trial.name
-    if not (home / RESULT).exists():
-        _train(trial, home, watcher, callbacks)
+    if is_main():
+        (home / FAILED).unlink(missing_ok=True)  # what failed before is tried again
+    found = TrialResult.load(home) if (home / RESULT).exists() else _train(trial, home, watcher, callbacks)
     for leftover in (*home.glob("checkpoints*"), *home.glob("step-*")):  # also of one killed right before this
-        shutil.rmtree(leftover, ignore_errors=True)
+        remove(leftover)
     watcher.at(trial.title, 1.0)
-    kept = json.loads((home / RESULT).read_text(encoding="utf-8"))
-    return TrialResult(
-        SeedResult(**kept["result"]),
-        load_file(home / "test.safetensors")["statistics"],
-        kept["dev_score"],
-        home / "model",
-        [Disagreement(**one) for one in kept["disagreements"]],
-        kept["notes"],
-    )
+    return found
 
 
-def _train(trial: Trial, home: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback]) -> None:
-    arm, work = trial.arm, _Work(trial, home, watcher, callbacks)
+def _train(trial: Trial, home: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback]) -> TrialResult:
+    arm = trial.arm
     set_seed(trial.seed)
     model = arm.start.build()
     if not arm.data.info.over_vocabulary:
@@ -106,68 +105,71 @@ def _train(trial: Trial, home: Path, watcher: Watcher, callbacks: Sequence[Train
     add_bridges(model, arm.bridges)
     if any(step.student_request.want & ATTENTION_PARTS for step in arm.trainings):
         install(model)
-    mask, past = Mask(), Progress()
+    work = _Work(trial, home, watcher, callbacks, model)
     with explained(home), quiet():
         for number, step in enumerate(arm.steps):
-            last = number == len(arm.steps) - 1
-            mask, past = work.step(number, step, model, mask, past, last)
-        work.save(model, mask, past)
+            work.step(number, step)
+        return work.finish()
 
 
+def remove(folder: Path) -> None:
+    if is_main():
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
 class _Work:
-    """A trial on its way."""
+    """A trial on its way: the model, its mask, and what the steps so far came to."""
 
-    def __init__(self, trial: Trial, home: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback]) -> None:
-        self.trial, self.home, self.watcher, self.callbacks = trial, home, watcher, callbacks
+    trial: Trial
+    home: Path
+    watcher: Watcher
+    callbacks: Sequence[TrainerCallback]
+    model: PreTrainedModel
+    mask: Mask = field(default_factory=Mask)
+    progress: Progress = field(default_factory=Progress)
 
-    def step(
-        self, number: int, step: PlannedStep, model: PreTrainedModel, mask: Mask, past: Progress, last: bool
-    ) -> tuple[Mask, Progress]:
+    def step(self, number: int, step: PlannedStep) -> None:
         """Takes the model through a step, or takes what the step left behind."""
         folder = self._folder(number)
-        if not (folder / DONE).exists():
-            mask, done = self._do(number, step, model, mask, past)
-            if last:
-                return mask, past.after(done)  # the finished trial is its trace
-            self._leave(folder, model, mask, done)
-            shutil.rmtree(self._checkpoints(number), ignore_errors=True)
+        if (folder / DONE).exists():
+            load_model(self.model, folder / WEIGHTS)
+            self.mask = Mask.load(folder / MASK) if (folder / MASK).exists() else Mask()
+            self.progress = Progress(**json.loads((folder / DONE).read_text(encoding="utf-8")))
         else:
-            load_model(model, folder / WEIGHTS)
-            mask = Mask.load(folder / MASK) if (folder / MASK).exists() else Mask()
-        return mask, past.after(json.loads((folder / DONE).read_text(encoding="utf-8")))
+            self._do(number, step)
+            if number + 1 < len(self.trial.arm.steps):  # of the last one, the finished trial is the trace
+                self._leave(folder)
+                remove(self._checkpoints(number))
+        barrier()  # a later step of another process may need what this one left
 
-    def _do(
-        self, number: int, step: PlannedStep, model: PreTrainedModel, mask: Mask, past: Progress
-    ) -> tuple[Mask, dict[str, Any]]:
-        done: dict[str, Any] = {"seconds": 0.0, "epochs": 0.0, "steps": 0, "curve": [], "notes": []}
-        done |= {"best_step": 0, "dev_score": None, "changed": not isinstance(step, Snapshot)}
+    def _do(self, number: int, step: PlannedStep) -> None:
         if isinstance(step, Training):
-            trainer = self._trainer(number, step, model, mask, past)
+            trainer = self._trainer(number, step)
             trainer.train(resume_from_checkpoint=trainer.last_complete_checkpoint())
-            state = trainer.state
-            return mask, done | {
-                "seconds": trainer.seconds,
-                "epochs": state.epoch,
-                "steps": state.global_step,
-                "curve": [point.model_dump() for point in trainer.curve()],
-                "best_step": state.best_global_step or state.global_step,
-                "dev_score": (state.best_metric or 0.0) * self._sign,
-            }
-        if isinstance(step, Apply):
-            change = step.compress.apply(model, mask, self._calibration(step.calibrate))
-            return change.mask, {**done, "notes": [change.note]}
-        if isinstance(step, Rewind):
-            load_model(model, self._snapshot(step.to, before=number) / WEIGHTS)
-            mask.hold(model)
-        return mask, done
+            self.progress = self.progress.after(trainer, self._sign)
+        elif isinstance(step, Apply):
+            change = step.compress.apply(self.model, self.mask, self._calibration(step.calibrate))
+            self.mask = change.mask
+            self._changed([*self.progress.notes, change.note])
+        elif isinstance(step, Rewind):
+            # The last snapshot of that name: in a Repeat there are several.
+            taken = [n for n, other in enumerate(self.trial.arm.steps[:number]) if other == Snapshot(step.to)]
+            load_model(self.model, self._folder(taken[-1]) / WEIGHTS)
+            self.mask.hold(self.model)
+            self._changed(self.progress.notes)
 
-    def _trainer(self, number: int, step: Training, model: PreTrainedModel, mask: Mask, past: Progress) -> Distiller:
+    def _changed(self, notes: list[str]) -> None:
+        """The weights are no longer those that dev was measured with."""
+        self.progress = self.progress.model_copy(update={"notes": notes, "dev_score": None})
+
+    def _trainer(self, number: int, step: Training) -> Distiller:
         arm, data = self.trial.arm, self.trial.arm.data
-        part = (past.epochs / arm.epochs, step.schedule.epochs / arm.epochs)
+        part = (self.progress.epochs / arm.epochs, step.schedule.epochs / arm.epochs)
         watch = Watch(self.watcher, self.trial.title, data.info.metric, part)
-        held = [HoldMask(mask)] if mask.live else []
+        held = [HoldMask(self.mask)] if self.mask.live else []
         return Distiller(
-            model,
+            self.model,
             objective=step.objective,
             teacher=step.teacher,
             task=data.info,
@@ -192,50 +194,49 @@ class _Work:
             chosen = range(first, min(first + CALIBRATION_BATCH, rows, len(train)))
             yield to_batch(data.evaluator.collate([train[row] for row in chosen]), data.info)
 
-    def save(self, model: PreTrainedModel, mask: Mask, past: Progress) -> None:
-        """Model, statistics and figures; the result comes last, so that what has one is whole."""
-        arm = self.trial.arm
-        model = model.cpu().eval()
+    def finish(self) -> TrialResult:
+        """Saves the model, measures it on the test split, and saves what came of it."""
+        arm, past, data = self.trial.arm, self.progress, self.trial.arm.data
+        model = self.model.cpu().eval()
         drop_bridges(model)
         uninstall(model)
-        model.save_pretrained(self.home / "model")
-        (arm.processor or arm.data.processor).save_pretrained(self.home / "model")
-        if mask.live:
-            mask.save(self.home / MASK)
-        found = arm.data.evaluator.test(model)
-        with atomic(self.home / "test.safetensors") as part:
-            save_file({"uids": found.uids, "statistics": found.statistics}, part)
+        if is_main():
+            model.save_pretrained(self.home / "model")
+            (arm.processor or data.processor).save_pretrained(self.home / "model")
+        if self.mask.live:
+            self.mask.save(self.home / MASK)
+        found = data.evaluator.test(model)
+        pace = past.epochs * arm.rows / past.seconds if past.seconds else 0.0
+        took = {"seconds": past.seconds, "best_step": past.best_step, "sentences_per_second": pace}
+        result = found.result(self.trial.seed).model_copy(update={"curve": past.curve, **took})
         dev_score = past.dev_score
         if dev_score is None:
-            dev_score = arm.data.evaluator.dev_metrics(model)[arm.data.info.metric] * self._sign
-        result = found.result(self.trial.seed).model_copy(
-            update={
-                "curve": list(past.curve),
-                "seconds": past.seconds,
-                "best_step": past.best_step,
-                "sentences_per_second": past.epochs * arm.rows / past.seconds if past.seconds else 0.0,
-            }
+            dev_score = self._sign * data.evaluator.dev_metrics(model)[data.info.metric]
+        whole = TrialResult(
+            result=result,
+            dev_score=dev_score,
+            disagreements=found.disagreements,
+            notes=past.notes,
+            statistics=found.statistics,
+            model=self.home / "model",
         )
-        kept = {
-            "result": result.model_dump(),
-            "dev_score": dev_score,
-            "disagreements": [one.model_dump() for one in found.disagreements],
-            "notes": list(past.notes),
-        }
-        write_text(self.home / RESULT, json.dumps(kept))
+        with atomic(self.home / TEST) as part:
+            save_file({"uids": found.uids, "statistics": found.statistics}, part)
+        write_text(self.home / RESULT, json.dumps(whole.model_dump()))  # last, so that what has one is whole
+        barrier()
+        return whole
 
     @property
     def _sign(self) -> int:
         return 1 if self.trial.arm.data.info.higher_is_better else -1
 
-    def _leave(self, folder: Path, model: PreTrainedModel, mask: Mask, done: dict[str, Any]) -> None:
+    def _leave(self, folder: Path) -> None:
         """The step's last file tells that all is there."""
-        folder.mkdir(parents=True, exist_ok=True)
         with atomic(folder / WEIGHTS) as part:
-            save_model(model, str(part))
-        if mask.live:
-            mask.save(folder / MASK)
-        write_text(folder / DONE, json.dumps(done))
+            save_model(self.model, str(part))
+        if self.mask.live:
+            self.mask.save(folder / MASK)
+        write_text(folder / DONE, json.dumps(self.progress.model_dump()))
 
     def _folder(self, number: int) -> Path:
         step = self.trial.arm.steps[number]
@@ -244,8 +245,3 @@ class _Work:
 
     def _checkpoints(self, number: int) -> Path:
         return self.home / f"checkpoints-{number:02d}"
-
-    def _snapshot(self, name: str, before: int) -> Path:
-        """The last one of that name; in a Repeat there are several."""
-        steps = self.trial.arm.steps[:before]
-        return self._folder(max(n for n, step in enumerate(steps) if step == Snapshot(name)))

@@ -30,36 +30,23 @@ What to expect: 0.5 to 1.3 points over plain distillation at 6 layers on most of
 below it (85.0 against 86.2). It costs one vector per text and layer of the cache, and hardly any time.
 """
 
-from limbeck.core.objective import Objective
 from limbeck.core.task import TaskInfo
 from limbeck.objectives.labels import Labels
 from limbeck.objectives.pkd import PKD, SUN_2019
-from limbeck.recipes.recipe import Recipe, Train, recipe
+from limbeck.recipes.recipe import Recipe, Step, Train, recipe
 from limbeck.recipes.soft import soft
 
 ALPHA, BETA = 0.5, 100.0
-_DEFAULTS = {"student": {"keep": "first"}, "train": {"epochs": 4.0}}
 
 
-def _objective(task: TaskInfo, layers: str) -> Objective:
-    return (1 - ALPHA) * Labels() + ALPHA * soft(task, temperature=10.0) + BETA * PKD(layers=layers)
+def _paper(layers: str, summary: str) -> Recipe:
+    def steps(task: TaskInfo) -> tuple[Step, ...]:
+        answers = (1 - ALPHA) * Labels() + ALPHA * soft(task, temperature=10.0)
+        return (Train(answers + BETA * PKD(layers=layers)),)
+
+    defaults = {"student": {"keep": "first"}, "train": {"epochs": 4.0}}
+    return recipe(Recipe(f"pkd-{layers}", summary, SUN_2019, steps, defaults=defaults))
 
 
-PKD_SKIP = recipe(
-    Recipe(
-        "pkd-skip",
-        "labels, softened distribution, and the text as every other layer of the teacher sees it",
-        SUN_2019,
-        lambda task: (Train(_objective(task, "skip")),),
-        defaults=_DEFAULTS,
-    )
-)
-PKD_LAST = recipe(
-    Recipe(
-        "pkd-last",
-        "labels, softened distribution, and the text as the upper layers of the teacher see it",
-        SUN_2019,
-        lambda task: (Train(_objective(task, "last")),),
-        defaults=_DEFAULTS,
-    )
-)
+PKD_SKIP = _paper("skip", "labels, softened distribution, and the text as every other layer of the teacher sees it")
+PKD_LAST = _paper("last", "labels, softened distribution, and the text as the upper layers of the teacher see it")

@@ -6,6 +6,8 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any, Literal
 
 from limbeck.core.card import METHODS, Paper, card_of
@@ -16,7 +18,6 @@ from limbeck.core.objective import Objective
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 
 MAIN = "main"  # the training whose objective and schedule are the run's own
-GOLD = "gold"  # targets that people gave
 ObjectiveTable = dict[str, dict[str, Any]]  # method name → weight and knobs: an objective in run files and flags
 
 
@@ -53,6 +54,9 @@ class Apply:
     compress: Pass
     calibrate: int = 0
 
+    def __str__(self) -> str:
+        return f"apply {self.compress!r}"
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -60,12 +64,18 @@ class Snapshot:
 
     name: str
 
+    def __str__(self) -> str:
+        return f"take the snapshot '{self.name}'"
+
 
 @dataclass(frozen=True)
 class Rewind:
     """Takes the weights of a snapshot back. The mask stays."""
 
     to: str
+
+    def __str__(self) -> str:
+        return f"rewind to the snapshot '{self.to}'"
 
 
 @dataclass(frozen=True)
@@ -77,12 +87,11 @@ class Repeat:
 Step = Train | Apply | Snapshot | Rewind | Repeat
 
 
-def flat(steps: Sequence[Step]) -> Iterator[Train | Apply | Snapshot | Rewind]:
-    """Every step in its turn, those of a Repeat as often as it says."""
+def _flat(steps: Sequence[Step]) -> Iterator[Train | Apply | Snapshot | Rewind]:
     for step in steps:
         if isinstance(step, Repeat):
             for _ in range(step.times):
-                yield from flat(step.steps)
+                yield from _flat(step.steps)
         else:
             yield step
 
@@ -96,9 +105,13 @@ class Recipe:
     tasks: tuple[Kind, ...] = TEXT_KINDS
     defaults: Mapping[str, Any] = field(default_factory=dict)  # tables of knobs, where a person says nothing else
 
+    def every_step(self, info: TaskInfo) -> list[Train | Apply | Snapshot | Rewind]:
+        """In their order, those of a Repeat as often as it says."""
+        return list(_flat(self.steps(info)))
+
     def trainings(self, info: TaskInfo) -> dict[str, Train]:
         """The training steps by name, in their order."""
-        return {step.name: step for step in flat(self.steps(info)) if isinstance(step, Train)}
+        return {step.name: step for step in self.every_step(info) if isinstance(step, Train)}
 
     def objective(self, info: TaskInfo) -> Objective:
         """Of the main step."""
@@ -168,7 +181,4 @@ def from_table(table: Mapping[str, Mapping[str, Any]]) -> Objective:
         parts.append(share.weight * term)
     if not parts:
         raise KnobError("the objective is empty", "give it at least one term, as in --objective.labels.weight 1")
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return reduce(add, parts)

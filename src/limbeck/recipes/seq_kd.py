@@ -54,14 +54,10 @@ SEQ_INTER = _paper(
     beam=False,
 )
 SEQ_KD_SEQ_INTER = _paper(
-    "seq-kd+seq-inter",
-    "the teacher's translations as targets, then those closest to the given ones",
-    tuned=True,
+    "seq-kd+seq-inter", "the teacher's translations as targets, then those closest to the given ones", tuned=True
 )
 SEQ_KD_WORD_KD = _paper(
-    "seq-kd+word-kd",
-    "the teacher's translations as targets, and its distribution at each of their words",
-    words=True,
+    "seq-kd+word-kd", "the teacher's translations as targets, and its distribution at each of their words", words=True
 )
 ALL_THREE = _paper(
     "seq-kd+seq-inter+word-kd",
