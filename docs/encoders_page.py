@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from limbeck.core.record import Arm, Record
-from limbeck.report import numbers as n
-from limbeck.report.facts import primary
+from limbeck.report import figures as n
+from limbeck.report.figures import primary
 from limbeck.report.summary import joint_confidence
 from limbeck.report.table import markdown_table
 

@@ -12,10 +12,10 @@ from limbeck.core.metric import metric_of
 from limbeck.core.record import Arm, Comparison, Record
 from limbeck.core.task import TaskInfo
 from limbeck.objectives import Truncated
-from limbeck.report import numbers as n
+from limbeck.report import figures as n
 from limbeck.report import plots, svg
 from limbeck.report.charts import axis_title, wide_range
-from limbeck.report.facts import Spread, fidelity, of_role, quality, seconds
+from limbeck.report.figures import Spread, fidelity, of_role, quality, seconds
 
 TASK = TaskInfo(kind="mask-fill")
 METRIC = metric_of(TASK, "perplexity")

@@ -8,7 +8,7 @@ from sample_compare import COLUMNS, comparison
 
 from limbeck.core.record import Arm, Record
 from limbeck.report import Report
-from limbeck.report.facts import gain_of
+from limbeck.report.figures import gain_of
 from limbeck.report.page import page
 from limbeck.report.summary import gain_sentences, joint_confidence
 from limbeck.report.table import gain_text, terminal_table, verdict

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from limbeck.core.record import Record
 from limbeck.report.card import model_card
-from limbeck.report.numbers import GAP
+from limbeck.report.figures import GAP
 from limbeck.report.table import markdown_table, terminal_table
 
 

@@ -10,7 +10,7 @@ import sample
 
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.record import Record
-from limbeck.report import Report, numbers
+from limbeck.report import Report, figures
 from limbeck.report.page import page, told_apart
 
 VOID = {"meta", "link", "br", "input", "img", "hr"}
@@ -46,7 +46,7 @@ class Reader(HTMLParser):
 
     @property
     def text(self) -> str:
-        return " ".join(" ".join(self.words).replace(numbers.GAP, " ").split())
+        return " ".join(" ".join(self.words).replace(figures.GAP, " ").split())
 
 
 def test_tags_balance_and_ids_differ(any_record: Record) -> None:
@@ -139,8 +139,8 @@ def test_every_class_has_its_row() -> None:
     assert table.count("<tr") == 1 + 14
     mine = sum(run.per_class[3].f1 for run in record.arm("distilled").runs) / 3
     gap = mine - record.arm("teacher").runs[0].per_class[3].f1
-    assert numbers.percent(mine) in table
-    assert numbers.points(gap) in table
+    assert figures.percent(mine) in table
+    assert figures.points(gap) in table
 
 
 def test_disagreements_are_counted_by_who_was_right(record: Record) -> None:

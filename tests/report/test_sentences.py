@@ -7,8 +7,8 @@ import sample
 from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Record
 from limbeck.core.task import TaskInfo
-from limbeck.report import numbers as n
-from limbeck.report.facts import quality
+from limbeck.report import figures as n
+from limbeck.report.figures import quality
 from limbeck.report.summary import caveats, conclusion, headline
 
 

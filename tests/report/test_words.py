@@ -17,10 +17,10 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Record
 from limbeck.core.task import TaskInfo
-from limbeck.report import numbers as n
+from limbeck.report import figures as n
 from limbeck.report.card import model_card
 from limbeck.report.charts import calibration, closeness, differences, learning, standing, tones, trade_offs
-from limbeck.report.facts import block_length, subject_of, timed
+from limbeck.report.figures import block_length, subject_of, timed
 from limbeck.report.page import page
 from limbeck.report.summary import caveats, conclusion, headline, speed_conditions
 from limbeck.report.svg import Scale, span

@@ -20,11 +20,11 @@ from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Record
 from limbeck.core.task import TaskInfo
 from limbeck.report import Report
-from limbeck.report import numbers as n
+from limbeck.report import figures as n
 from limbeck.report.card import comparison_card, model_card
 from limbeck.report.charts import calibration, closeness, differences, learning, standing, trade_offs
-from limbeck.report.facts import gain_of, subject_of
-from limbeck.report.facts import models as models_of
+from limbeck.report.figures import gain_of, subject_of
+from limbeck.report.figures import models as models_of
 from limbeck.report.page import marked, page, section
 from limbeck.report.summary import conclusion, gap_sentences, headline, joint_confidence, speed_conditions
 from limbeck.report.table import columns, markdown_table

@@ -41,13 +41,13 @@ def evaluate(
 
 def _figures(record: Record) -> Table:
     """Every figure of the model that was asked for, with its meaning."""
-    from limbeck.report import numbers
+    from limbeck.report import figures
 
     table = Table("figure", "value", "meaning", box=None, pad_edge=False, header_style="dim")
     run = record.arms[-1].runs[0]
     for name, value in run.quality.items():
         metric = metric_of(record.task, name)
-        table.add_row(name, numbers.score(metric, value) if name == "perplexity" else f"{value:.4f}", metric.meaning)
+        table.add_row(name, figures.score(metric, value) if name == "perplexity" else f"{value:.4f}", metric.meaning)
     for score in run.per_class:
         table.add_row(f"F1 of {score.label}", f"{score.f1:.4f}", f"{score.rows:,} rows")
     return table

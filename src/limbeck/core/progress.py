@@ -38,18 +38,6 @@ class Silent:
         return None
 
 
-class Counter:
-    """Tells how far an item has come by rows done of `total`, from the share `start` of it on."""
-
-    def __init__(self, watcher: Watcher, item: str, total: int, start: float = 0.0, note: str = "") -> None:
-        self.watcher, self.item, self.total, self.start, self.note = watcher, item, max(total, 1), start, note
-        self.before = 0  # rows done before those that are counted now
-
-    def __call__(self, rows: int) -> None:
-        share = (self.before + rows) / self.total
-        self.watcher.at(self.item, self.start + (1 - self.start) * share, self.note)
-
-
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
     """Silences the bars that transformers draws when it loads and saves."""

@@ -109,6 +109,7 @@ class TaskInfo:
     in_windows: bool = field(init=False, repr=False)
     outputs: int = field(init=False, repr=False)
     higher_is_better: bool = field(init=False, repr=False)
+    description: str = field(init=False, repr=False)  # for people
 
     def __post_init__(self) -> None:
         facts = _FACTS[self.kind]
@@ -122,15 +123,20 @@ class TaskInfo:
             "in_windows": facts.level in ("token", "span"),
             "outputs": self.vocab_size if over_vocabulary else facts.outputs or len(self.labels),
             "higher_is_better": metric_of(self, metric).higher_is_better,
+            "description": _describe(self.kind, self.labels, self.vocab_size),
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
-        if self.over_vocabulary:
-            what = {"mask-fill": "masked tokens", "generate": "the next token"}.get(self.kind, "text to text")
-            return f"{what}, vocabulary of {self.vocab_size:,} tokens"
-        if self.kind in ("regress", "answer"):
-            return "regression" if self.kind == "regress" else "extractive question answering"
-        what = {"classify": "classes", "tag": "tags of words"}.get(self.kind, "labels, any number per text")
-        return f"{len(self.labels)} {what} ({', '.join(self.labels[:6])}{', …' if len(self.labels) > 6 else ''})"
+        return self.description
+
+
+def _describe(kind: Kind, labels: tuple[str, ...], vocab_size: int) -> str:
+    if _FACTS[kind].level == "vocabulary":
+        what = {"mask-fill": "masked tokens", "generate": "the next token"}.get(kind, "text to text")
+        return f"{what}, vocabulary of {vocab_size:,} tokens"
+    if kind in ("regress", "answer"):
+        return "regression" if kind == "regress" else "extractive question answering"
+    what = {"classify": "classes", "tag": "tags of words"}.get(kind, "labels, any number per text")
+    return f"{len(labels)} {what} ({', '.join(labels[:6])}{', …' if len(labels) > 6 else ''})"

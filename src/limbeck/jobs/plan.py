@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.fingerprint import fingerprint, tokenizers_equal
-from limbeck.core.objective import Objective, bridges, requests, wants
+from limbeck.core.objective import Objective, bridges, misfits, requests, wants
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
@@ -23,7 +23,7 @@ from limbeck.functional.layermap import layer_pairs
 from limbeck.jobs.settings import Job, Run, plan_of, resolve
 from limbeck.measure.size import count_parameters, tables_of
 from limbeck.recipes.recipe import MAIN, Apply, ObjectiveTable, Rewind, Snapshot, Train, from_table, to_table
-from limbeck.students.families import has_layers, is_family
+from limbeck.students.families import find_family, has_layers, is_family
 from limbeck.students.inherit import reinit
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
@@ -166,6 +166,7 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
     assert owner is not None
     start = _start(run.student, task, setup, given, owner)
     student = Model(start.network, owner.processor)
+    _check_task(task, run.student.family, objectives)
     task.check(run, setup, student, objectives, needed)
     data = _encoded(task, setup, student)
     for note in data.notes if data is not setup.data else ():
@@ -297,6 +298,15 @@ def _by_layer(table: ObjectiveTable, student: Shape, teacher: Shape) -> dict[int
             if term in bound or "layers" not in entry
         }
     return found
+
+
+def _check_task(task: Task, name: str, objectives: Sequence[Objective]) -> None:
+    """A family or an objective may not serve every task."""
+    family, kind = find_family(name), task.info.kind
+    if family.serves and kind not in family.serves:
+        raise KnobError(f"a {family.name} student does not serve --task {kind}", "set --student.family same")
+    for part in (part for objective in objectives for part in misfits(objective, task.info)):
+        raise MismatchError(f"{part} does not serve --task {kind}", part.remedy or task.remedy)
 
 
 def _check_student(family: str, steps: Sequence[PlannedStep], student: Shape) -> None:

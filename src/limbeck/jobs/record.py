@@ -28,7 +28,7 @@ from limbeck.measure.quality import compare
 from limbeck.measure.size import converted_size, size_of
 from limbeck.measure.speed import speeds_of
 from limbeck.recipes.recipe import RECIPES, Apply
-from limbeck.report.facts import layers
+from limbeck.report.figures import layers
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import Setup
 

@@ -17,7 +17,7 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from limbeck.core.errors import KnobError, MismatchError, ModelError, TeacherMismatch
-from limbeck.core.progress import Counter, Watcher
+from limbeck.core.progress import Watcher
 from limbeck.core.tap import install
 from limbeck.core.trace import ATTENTION_PARTS, NOTHING, NoTeacher, Request, Teacher, Want
 from limbeck.data.batches import Collator, Dataset, batches
@@ -153,12 +153,12 @@ def _fill_logits(setup: Setup, arms: Sequence[ArmPlan], needed: Request, run: Ru
     lengths = [length for split in missing for length in split.lengths]
     _check_space(cache, cache.estimate(shape_of(setup.teacher.network), setup.info, lengths), watcher)
     teacher = LiveTeacher(setup.teacher.network, cache.request)
-    count = Counter(watcher, COLLECTING, sum(map(len, missing)))
+    done = 0
     collate = Collator.of(setup.data.processor, setup.info)
     for split in missing:
         for rows in cache.fill_by_batch(teacher, batches(split, collate, run.teacher_cache.batch_size)):
-            count(rows)
-        count.before += len(split)
+            watcher.at(COLLECTING, (done + rows) / len(lengths))
+        done += len(split)
     return cache
 
 
@@ -379,8 +379,7 @@ def fill_cache(
     if len(cache):
         watcher.say(f"{cache.folder} lacks {len(lacking):,} of {len(uids):,} examples; they are added")
     once = lacking[np.sort(np.unique(uids[lacking], return_index=True)[1])]  # of rows that are the same example, one
-    count = Counter(watcher, COLLECTING, len(uids), TESTED, "distributions of the training tokens")
-    count.before = len(uids) - len(lacking)
+    before = len(uids) - len(lacking)
     collate = Collator.of(data.processor, data.info)
     for model, owned in setup.task.row_teachers(setup, rows):
         mine = once[np.isin(once % len(rows), owned)]
@@ -388,6 +387,7 @@ def fill_cache(
         for number in np.unique(mine // len(rows)):  # one round of masks after another
             some = mine[mine // len(rows) == number]
             for done in cache.fill_by_batch(teacher, batches(rows, collate, batch_size, some)):
-                count(done)
-            count.before += len(some)
+                share = TESTED + (1 - TESTED) * (before + done) / len(uids)
+                watcher.at(COLLECTING, share, "distributions of the training tokens")
+            before += len(some)
     cache.close()

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 
 from limbeck.core.record import Arm, Record, SplitCard
-from limbeck.report import facts, summary
-from limbeck.report import numbers as n
+from limbeck.report import figures as n
+from limbeck.report import summary
 from limbeck.report.table import escape_markdown, full, markdown_table
 
 _LOAD = """from transformers import {auto}, AutoTokenizer
@@ -70,7 +70,7 @@ _TRANSLATION_LIMITS = (
 
 def model_card(record: Record, model_id: str = "") -> str:
     """A card for the student of the record, or for its only model. `model_id` is what from_pretrained is given."""
-    subject = facts.subject_of(record)
+    subject = n.subject_of(record)
     parts = [
         _front_matter(record, subject),
         f"# {escape_markdown(model_id or record.name)}",
@@ -120,7 +120,7 @@ def _code(text: str) -> str:
 def _front_matter(record: Record, subject: Arm | None) -> str:
     """YAML; its strings are written as JSON, which YAML reads."""
     names = [name for run in (subject.runs if subject else []) for name in (record.metric, *run.quality)]
-    metrics = list(dict.fromkeys(hub for name in names if (hub := facts.metric_named(record, name).hub)))
+    metrics = list(dict.fromkeys(hub for name in names if (hub := n.metric_named(record, name).hub)))
     kind = [record.task.problem_type] if record.task.problem_type else []
     tags = ["limbeck", *(["distillation"] if record.kind == "distill" else []), *kind]
     lines = ["---", "library_name: transformers", f"pipeline_tag: {record.task.tag}"]
@@ -142,8 +142,8 @@ def _meanings(record: Record, subject: Arm | None) -> str:
     names = dict.fromkeys(name for run in (subject.runs if subject else []) for name in run.quality)
     lines = [
         f"- {metric.title} {n.score(metric, figure.mean, figure.sd)}: {metric.meaning}"
-        for metric in (facts.metric_named(record, name) for name in names)
-        if subject and metric.meaning and (figure := facts.quality(subject, metric.name))
+        for metric in (n.metric_named(record, name) for name in names)
+        if subject and metric.meaning and (figure := n.quality(subject, metric.name))
     ]
     title = escape_markdown(subject.title) if subject else ""
     return "\n".join([f"“{title}” in figures:\n", *map(escape_markdown, lines)]) if lines else ""
@@ -156,18 +156,18 @@ def _snippet(record: Record, model_id: str) -> str:
         name=json.dumps(model_id or "path/to/this/folder"),
         texts='"a text", "the text it is compared with"' if "pair" in record.data.columns else '"a text"',
         read=_READ.get(record.task.problem_type, ""),
-        beam=facts.beam_of([record]) or 1,
+        beam=n.beam_of([record]) or 1,
     )
 
 
 def _artifacts(record: Record) -> Iterator[str]:
     """Where the same student lies for another engine, and its figures there."""
-    metric = facts.primary(record)
+    metric = n.primary(record)
     for artifact in record.artifacts:
         score = artifact.quality.get(metric.name)
         figures = [f"{metric.title} {n.score(metric, score)}"] if score is not None else []
         figures += [f"{n.megabytes(artifact.size.bytes_on_disk)} on disk"] if artifact.size else []
-        rate = f"{facts.units(record).input}s/s"
+        rate = f"{n.units(record).input}s/s"
         figures += [f"{n.figure(artifact.speed.sentences_per_second)} {rate}"] if artifact.speed else []
         light = ", which needs no torch" if artifact.engine in _WITHOUT_TORCH else ""
         came = f": {', '.join(figures)}" if figures else ""
@@ -176,10 +176,10 @@ def _artifacts(record: Record) -> Iterator[str]:
 
 
 def _training(record: Record, subject: Arm) -> str:
-    lines = [f"- shape: {subject.shape.architecture}, {facts.shape_text(subject.shape)}"] if subject.shape else []
+    lines = [f"- shape: {subject.shape.architecture}, {n.shape_text(subject.shape)}"] if subject.shape else []
     if subject.objective:
         lines.append(f"- objective: {_code(subject.objective)}")
-    if facts.students_of(record) and "teacher" in record.fingerprints:
+    if n.students_of(record) and "teacher" in record.fingerprints:
         lines.append(f"- fingerprint of the teacher: {_code(record.fingerprints['teacher'])}")
     if record.command:
         lines.append(f"- made by: {_code(record.command)}")
@@ -188,7 +188,7 @@ def _training(record: Record, subject: Arm) -> str:
 
 
 def _knobs(record: Record) -> str:
-    knobs = "\n".join(f"{name} = {value}" for name, value in facts.flat(record.knobs)).replace("```", "'''")
+    knobs = "\n".join(f"{name} = {value}" for name, value in n.flat(record.knobs)).replace("```", "'''")
     return f"<details><summary>All knobs</summary>\n\n```text\n{knobs}\n```\n\n</details>" if knobs else ""
 
 
@@ -202,8 +202,8 @@ def _data_and_limits(record: Record) -> list[str]:
 
 
 def _data(record: Record) -> str:
-    data, unit = record.data, facts.units(record)
-    lines = [f"- source: {escape_markdown(data.source)}", f"- task: {escape_markdown(str(record.task))}"]
+    data, unit = record.data, n.units(record)
+    lines = [f"- source: {escape_markdown(data.source)}", f"- task: {escape_markdown(record.task.description)}"]
     if data.columns:
         roles = ", ".join(f"{role} from {_code(column)}" for role, column in data.columns.items())
         lines.append(f"- columns: {roles}")
@@ -215,13 +215,13 @@ def _data(record: Record) -> str:
     if data.splits:
         splits = (f"{escape_markdown(name)} {_counts(record, split)}" for name, split in data.splits.items())
         lines.append("- splits: " + ", ".join(splits))
-    if length := facts.block_length(record):
+    if length := n.block_length(record):
         lines.append(f"- a test block has {n.plural(length, 'token')} on average")
     return "\n".join([*lines, *(f"- {escape_markdown(note)}" for note in data.notes)])
 
 
 def _counts(record: Record, split: SplitCard) -> str:
-    if not facts.in_blocks(record):
+    if not n.in_blocks(record):
         return n.count(split.rows)
     return f"{n.plural(split.rows, 'block')} ({n.plural(split.labelled, 'token')})"
 
@@ -232,8 +232,8 @@ def _limits(record: Record) -> str:
         *record.notes,
         "Measured on the test split named above; other texts, other languages and other lengths were not tried.",
     ]
-    if facts.students_of(record):
+    if n.students_of(record):
         limits.append("The student learned from the teacher, and repeats the teacher’s biases.")
-    if facts.units(record).decoded:
+    if n.units(record).decoded:
         limits += _TRANSLATION_LIMITS
     return _list(limits)

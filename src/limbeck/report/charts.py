@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from limbeck.core.metric import Metric, metrics_of
 from limbeck.core.record import Arm, Record, SeedResult
-from limbeck.report import facts, plots
-from limbeck.report import numbers as n
-from limbeck.report.facts import Spread
+from limbeck.report import figures as n
+from limbeck.report import plots
+from limbeck.report.figures import Spread
 from limbeck.report.svg import Canvas, span, swatch
 
 WIDE, NARROW, PANEL = Canvas(480, 300), Canvas(310, 260), Canvas(300, 190)
@@ -46,7 +46,7 @@ def _figure(title: str, caption: str, draw: Callable[[Canvas], Markup], legend: 
 
 def tones(record: Record) -> dict[str, str]:
     """A colour and shape for each arm: that of its role, or a spare one when the role has one already."""
-    roles: dict[str, str] = {arm.name: "student" if arm.role == "model" else arm.role for arm in facts.models(record)}
+    roles: dict[str, str] = {arm.name: "student" if arm.role == "model" else arm.role for arm in n.models(record)}
     if record.kind == "compare":  # more arms than colours: the role is shown, and names tell the arms apart
         return roles
     chosen: dict[str, str] = {}
@@ -92,12 +92,12 @@ def trade_offs(records: Sequence[Record]) -> list[Figure]:
     figures = []
     for kind in dict.fromkeys(map(_kind_of_quality, records)):
         same = [record for record in records if _kind_of_quality(record) == kind]
-        metric = facts.primary(same[0])
+        metric = n.primary(same[0])
         shared = any(metric.name == record.metric and kind != _kind_of_quality(record) for record in records)
         name = f"{metric.title} ({kind[1]})" if shared else metric.title
         for cost, x_title in (
             ("Size", "megabytes on disk"),
-            ("Latency", f"milliseconds per {facts.units(same[0]).input}, median"),
+            ("Latency", f"milliseconds per {n.units(same[0]).input}, median"),
         ):
             points = [point for record in same for point in _points(record, cost, alone=len(records) == 1)]
             if len(points) > 1:  # a single one shows nothing that the table does not
@@ -114,15 +114,15 @@ def _kind_of_quality(record: Record) -> tuple[str, str]:
 def _timing(records: Sequence[Record]) -> str:
     if records[0].task.level != "vocabulary":
         return ""
-    how = f", {facts.decoding(records)}" if facts.units(records[0]).decoded else ""
-    return f" Timed: one {facts.timed(records)}{how}."
+    how = f", {n.decoding(records)}" if n.units(records[0]).decoded else ""
+    return f" Timed: one {n.timed(records)}{how}."
 
 
 def _points(record: Record, cost: str, alone: bool) -> list[plots.Point]:
     """A point for each model. Beside other runs, colour tells the role and the name tells the run."""
-    points, metric, tone, subject = [], facts.primary(record), tones(record), facts.subject_of(record)
-    for arm in facts.models(record):
-        y = facts.quality(arm, record.metric)
+    points, metric, tone, subject = [], n.primary(record), tones(record), n.subject_of(record)
+    for arm in n.models(record):
+        y = n.quality(arm, record.metric)
         if y is None:
             continue
         if cost == "Size" and arm.size:
@@ -142,7 +142,7 @@ def _points(record: Record, cost: str, alone: bool) -> list[plots.Point]:
             name = {"baseline": "", "teacher": "teacher"}.get(arm.role if len(record.arms) > 1 else "", record.name)
             if arm.role == "student" and arm is not subject:
                 name = ""
-            chain = record.name if arm is subject or arm is facts.teacher_of(record) else ""
+            chain = record.name if arm is subject or arm is n.teacher_of(record) else ""
             point = replace(point, tone=role, label=_short(name), tip=f"{record.name}: {tip}", chain=chain)
         points.append(point)
     return _sparse(points, metric) if alone and record.kind == "compare" else points
@@ -175,7 +175,7 @@ def _trade_off(
     shown = {p.tone for p in points}
     legend = tuple((swatch(tone), name) for tone, name in _ROLE_NAMES.items() if tone in shown)
     if alone:
-        legend = _legend(records[0], [arm for arm in facts.models(records[0]) if facts.quality(arm, metric.name)])
+        legend = _legend(records[0], [arm for arm in n.models(records[0]) if n.quality(arm, metric.name)])
     return _figure(
         title,
         caption + timing,
@@ -189,11 +189,9 @@ def _trade_off(
 
 def standing(record: Record) -> Figure | None:
     """The models in order of their quality, where there are many; texts without labels give none."""
-    metric, teacher, tone = facts.primary(record), facts.teacher_of(record), tones(record)
+    metric, teacher, tone = n.primary(record), n.teacher_of(record), tones(record)
     scored = [
-        (arm, figure)
-        for arm in facts.by_quality(record, facts.models(record))
-        if (figure := facts.quality(arm, metric.name))
+        (arm, figure) for arm in n.by_quality(record, n.models(record)) if (figure := n.quality(arm, metric.name))
     ]
     if not scored or (len(scored) < MANY and record.kind != "compare"):
         return None
@@ -221,7 +219,7 @@ def closeness(record: Record) -> Figure | None:
 
 
 def _by_distribution(record: Record) -> Figure | None:
-    agreement, divergence = (facts.metric_named(record, name) for name in ("agreement", "divergence"))
+    agreement, divergence = (n.metric_named(record, name) for name in ("agreement", "divergence"))
     groups: Groups = []
     if alike := _values(record, _fidelities(record, "agreement"), agreement):
         groups.append((n.opening(agreement.meaning.removeprefix("share of ")), alike))
@@ -242,19 +240,19 @@ def _where(record: Record, which: str) -> Groups:
     group = _values(record, _fidelities(record, f"accuracy_teacher_{which}"), SHARE)
     runs = [run for arm in record.arms if arm.role != "teacher" for run in arm.runs]
     rows = max((getattr(run.fidelity, f"teacher_{which}_rows") for run in runs if run.fidelity), default=0)
-    over = f" ({n.plural(rows, facts.units(record).prediction)})" if rows else ""
+    over = f" ({n.plural(rows, n.units(record).prediction)})" if rows else ""
     return [(f"Where the teacher is {which}{over}", group)] if group else []
 
 
 def _fidelities(record: Record, name: str) -> list[tuple[Arm, Spread | None]]:
-    return [(arm, facts.fidelity(arm, name)) for arm in record.arms if arm.role != "teacher"]
+    return [(arm, n.fidelity(arm, name)) for arm in record.arms if arm.role != "teacher"]
 
 
 def calibration(record: Record) -> Figure | None:
     metric = next((metric for name, metric in metrics_of(record.task).items() if name.endswith("ece")), None)
     if metric is None:
         return None
-    group = _values(record, [(arm, facts.quality(arm, metric.name)) for arm in record.arms], metric)
+    group = _values(record, [(arm, n.quality(arm, metric.name)) for arm in record.arms], metric)
     meaning = metric.meaning.replace("; lower is better", "")
     caption = f"Expected calibration error: {meaning}. Shorter is better."
     return _bars("Calibration", caption, [("", group)] if group else [], "Expected calibration error")
@@ -286,7 +284,7 @@ def differences(record: Record) -> Figure | None:
     if not in_order:
         return None
     first, rows = in_order[0], []
-    metric = facts.metric_named(record, first.metric)
+    metric = n.metric_named(record, first.metric)
     for c in (c for c in in_order if c.metric == first.metric):
         # The title of a comparison says against whom.
         than = "" if record.kind == "compare" else f" − {titles.get(c.than, c.than)}"
@@ -297,7 +295,7 @@ def differences(record: Record) -> Figure | None:
     x_title = f"points of {metric.title}" if metric.unit == "share" else metric.title
     listed = "; ".join(f"{row.label}: {row.text}, from {row.low:.2f} to {row.high:.2f}" for row in rows)
     words = f"Paired differences. {listed}"
-    over = n.plural(first.rows, f"test {facts.units(record).row}")
+    over = n.plural(first.rows, f"test {n.units(record).row}")
     caption = (
         f"Paired difference on {over}, {n.plural(first.seeds, 'seed')}, "
         f"with its {100 * first.confidence:.4g}{n.GAP}% interval. An interval that holds 0 proves nothing."
@@ -314,7 +312,7 @@ def differences(record: Record) -> Figure | None:
 
 def learning(record: Record) -> Figure | None:
     """The metric on the dev set as training goes on."""
-    metric, teacher = facts.primary(record), facts.teacher_of(record)
+    metric, teacher = n.primary(record), n.teacher_of(record)
     curves = _curves(record, partial(_dev_curve, metric=metric))
     if not curves:
         return None
@@ -336,7 +334,7 @@ def learning(record: Record) -> Figure | None:
 def curve_panels(record: Record) -> list[Markup]:
     """How many arms learned: a small panel for each, all on one scale, with the same student without a teacher behind;
     in the order of the arms."""
-    metric = facts.primary(record)
+    metric = n.primary(record)
     curves = _curves(record, partial(_dev_curve, metric=metric))
     heights = [y for _, lines in curves for line in lines for _, y in line.points]
     if not heights:
@@ -361,12 +359,12 @@ def curve_panels(record: Record) -> list[Markup]:
 
 
 def _teacher_level(record: Record, teacher: Arm) -> list[plots.Level]:
-    metric = facts.primary(record)
+    metric = n.primary(record)
     best = max if metric.higher_is_better else min
     curves = [(run, at) for run in teacher.runs if (at := _dev_curve(run, metric))]
-    if on_dev := facts.spread([at.get(run.best_step, best(at.values())) for run, at in curves]):
+    if on_dev := n.spread([at.get(run.best_step, best(at.values())) for run, at in curves]):
         return [plots.Level(on_dev.mean, "teacher", "teacher")]
-    tested = facts.quality(teacher, record.metric)
+    tested = n.quality(teacher, record.metric)
     return [plots.Level(_scaled(metric, tested).mean, "teacher, on the test split", "teacher")] if tested else []
 
 

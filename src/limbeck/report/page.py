@@ -18,8 +18,8 @@ from limbeck.core.errors import DataError
 from limbeck.core.metric import Metric
 from limbeck.core.record import Arm, Disagreement, Record, Sample
 from limbeck.core.task import Units
-from limbeck.report import charts, facts, summary
-from limbeck.report import numbers as n
+from limbeck.report import charts, summary
+from limbeck.report import figures as n
 from limbeck.report.table import Cell, Column, columns, full, halves
 
 SHOWN_DISAGREEMENTS = 120
@@ -129,7 +129,7 @@ def page(records: Sequence[Record]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(n=n, shape_text=facts.shape_text, long_text=LONG_TEXT)
+    environment.globals.update(n=n, shape_text=n.shape_text, long_text=LONG_TEXT)
     return environment.get_template("page.html.j2").render(
         runs=runs,
         many=many,
@@ -163,7 +163,7 @@ def told_apart(records: Sequence[Record]) -> list[Record]:
 
 
 def section(record: Record, anchor: str) -> Section:
-    crowded, unit = record.kind == "compare", facts.units(record)
+    crowded, unit = record.kind == "compare", n.units(record)
     arms = [arm for arm in (_chosen(record) if crowded else record.arms) if any(run.per_class for run in arm.runs)]
     keys, costs = halves(record) if crowded and unit.decoded else (full(record), ())
     uneven = len({len(arm.runs) for arm in record.arms if arm.role != "teacher"}) > 1
@@ -174,9 +174,9 @@ def section(record: Record, anchor: str) -> Section:
     return Section(
         record=record,
         anchor=anchor,
-        task=str(record.task),
+        task=record.task.description,
         units=unit,
-        metric=facts.primary(record),
+        metric=n.primary(record),
         headline=summary.headline(record),
         conclusion=summary.conclusion(record),
         tiles=list(_tiles(record)),
@@ -202,23 +202,23 @@ def section(record: Record, anchor: str) -> Section:
         disagreements=judged,
         disagreement_groups=[(right, who, rows) for (right, who), rows in groups.items()],
         examples=[(sample, _written(sample, titles)) for sample in record.samples],
-        knobs=list(facts.flat(record.knobs)),
+        knobs=list(n.flat(record.knobs)),
         links={c.text: url for c in record.citations if (url := _link(c.bibtex))},
     )
 
 
 def _chosen(record: Record) -> list[Arm]:
     """Of many arms the teacher, the best student, and that one without a teacher."""
-    subject = facts.subject_of(record)
-    plain = facts.baseline_of(record, subject) if subject else None
-    return [arm for arm in record.arms if arm in (facts.teacher_of(record), plain, subject)]
+    subject = n.subject_of(record)
+    plain = n.baseline_of(record, subject) if subject else None
+    return [arm for arm in record.arms if arm in (n.teacher_of(record), plain, subject)]
 
 
 def _model_table(records: Sequence[Record], keys: Sequence[str] = ()) -> ModelTable:
     shown, rows = columns(records, keys), []
     for record in records:
-        swatches, subject = charts.swatches(record), facts.subject_of(record)
-        for arm in facts.models(record):
+        swatches, subject = charts.swatches(record), n.subject_of(record)
+        for arm in n.models(record):
             cells = [column.cell(record, arm) for column in shown]
             lead = arm is subject and arm.role == "student"
             rows.append(ModelRow(record, arm, swatches[arm.name], cells, lead))
@@ -227,11 +227,11 @@ def _model_table(records: Sequence[Record], keys: Sequence[str] = ()) -> ModelTa
 
 def _tiles(record: Record) -> Iterator[Tile]:
     """Quality, latency, size, agreement; each beside the teacher's where there is one."""
-    subject, teacher = facts.subject_of(record), facts.teacher_of(record)
+    subject, teacher = n.subject_of(record), n.teacher_of(record)
     if subject is None:
         return
-    other, metric = teacher if teacher is not subject else None, facts.primary(record)
-    mine, theirs = facts.quality(subject, record.metric), facts.quality(other, record.metric) if other else None
+    other, metric = teacher if teacher is not subject else None, n.primary(record)
+    mine, theirs = n.quality(subject, record.metric), n.quality(other, record.metric) if other else None
     if mine:
         value = n.score(metric, mine.mean, mine.sd)
         note = f"teacher {n.score(metric, theirs.mean)}" if theirs else n.plural(len(subject.runs), "seed")
@@ -240,15 +240,15 @@ def _tiles(record: Record) -> Iterator[Tile]:
     if speed := subject.speed:
         before = other.speed.p50_ms if other and other.speed else 0.0
         note = f"teacher {n.milliseconds(before)}" if before else f"p95 {n.milliseconds(speed.p95_ms)}"
-        name = f"per {facts.units(record).input}, median"
+        name = f"per {n.units(record).input}, median"
         yield Tile(name, n.milliseconds(speed.p50_ms), note, _share(speed.p50_ms, before))
     if size := subject.size:
         whole = other.size.bytes_on_disk if other and other.size else 0
         note = f"teacher {n.megabytes(whole)}" if whole else f"{n.millions(size.parameters)} parameters"
         yield Tile("on disk", n.megabytes(size.bytes_on_disk), note, _share(size.bytes_on_disk, whole))
-    agree = facts.fidelity(subject, "agreement")
+    agree = n.fidelity(subject, "agreement")
     if agree and subject is not teacher:
-        metric = facts.metric_named(record, "agreement")
+        metric = n.metric_named(record, "agreement")
         yield Tile(metric.title, n.score(metric, agree.mean), metric.meaning, agree.mean)
     if (per_token := record.figures.get("cache_bytes_per_token")) is not None:
         cached = record.figures.get("cache_bytes")
@@ -269,29 +269,29 @@ def _named_figure(name: str, value: float) -> tuple[str, str]:
 
 def _metrics(record: Record) -> list[tuple[str, str, list[str]]]:
     """Every metric for every model, the primary one first, the distance from the teacher last."""
-    rows = facts.models(record)
+    rows = n.models(record)
     names = dict.fromkeys([record.metric, *(name for arm in rows for run in arm.runs for name in run.quality)])
     table = []
-    for metric in (facts.metric_named(record, name) for name in names):
-        scores = [facts.quality(arm, metric.name) for arm in rows]
+    for metric in (n.metric_named(record, name) for name in names):
+        scores = [n.quality(arm, metric.name) for arm in rows]
         if any(scores):
             cells = [n.score(metric, s.mean, s.sd) if s else n.NOTHING for s in scores]
             table.append((metric.title, metric.meaning, cells))
-    apart, metric = [facts.fidelity(arm, "divergence") for arm in rows], facts.metric_named(record, "divergence")
+    apart, metric = [n.fidelity(arm, "divergence") for arm in rows], n.metric_named(record, "divergence")
     if any(apart):
         table.append((metric.title, metric.meaning, [n.figure(s.mean) if s else n.NOTHING for s in apart]))
-    for column in columns([record], _NOT_IN_PAPER) if facts.units(record).decoded else []:
+    for column in columns([record], _NOT_IN_PAPER) if n.units(record).decoded else []:
         table.append((column.title, "", [column.cell(record, arm).text for arm in rows]))
     return table
 
 
 def _classes(record: Record, arms: Sequence[Arm]) -> list[ClassRow]:
-    subject, teacher = facts.subject_of(record), facts.teacher_of(record)
+    subject, teacher = n.subject_of(record), n.teacher_of(record)
     rows = {score.label: score.rows for arm in arms for run in arm.runs for score in run.per_class}
     table = []
     for label, count in rows.items():
         scores = {arm.name: [s.f1 for run in arm.runs for s in run.per_class if s.label == label] for arm in arms}
-        f1 = {name: figure.mean if (figure := facts.spread(values)) else None for name, values in scores.items()}
+        f1 = {name: figure.mean if (figure := n.spread(values)) else None for name, values in scores.items()}
         mine = f1.get(subject.name) if subject else None
         theirs = f1.get(teacher.name) if teacher and teacher is not subject else None
         gap = mine - theirs if mine is not None and theirs is not None else None

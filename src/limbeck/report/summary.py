@@ -6,22 +6,21 @@ import math
 from collections.abc import Iterator
 
 from limbeck.core.record import Arm, Comparison, Record, Speed
-from limbeck.report import facts
-from limbeck.report import numbers as n
+from limbeck.report import figures as n
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
 
 
 def headline(record: Record) -> str:
     """One sentence: what was kept and at what cost, or what was measured."""
-    subject, teacher = facts.subject_of(record), facts.teacher_of(record)
+    subject, teacher = n.subject_of(record), n.teacher_of(record)
     if subject is None:
         return f"{record.name} holds no models."
     if teacher is not None and subject is not teacher:
         cost = _cost(record, subject, teacher)
-        comma = "," if facts.primary(record).unit == "perplexity" and cost.startswith(" ") else ""
+        comma = "," if n.primary(record).unit == "perplexity" and cost.startswith(" ") else ""
         return f"{_against_teacher(record, subject, teacher, cost)}{comma}{cost}."
-    if subject.role == "student" and facts.quality(subject, record.metric):
+    if subject.role == "student" and n.quality(subject, record.metric):
         return f"{_alone(record, subject)}."
     if len(record.arms) > 1:
         return f"{record.name}: {n.plural(len(record.arms), 'model')} side by side."
@@ -29,16 +28,16 @@ def headline(record: Record) -> str:
 
 
 def _against_teacher(record: Record, student: Arm, teacher: Arm, cost: str) -> str:
-    who, metric = _subject(record, student, teacher), facts.primary(record)
+    who, metric = _subject(record, student, teacher), n.primary(record)
     name = metric.title
-    mine, theirs = facts.quality(student, record.metric), facts.quality(teacher, record.metric)
+    mine, theirs = n.quality(student, record.metric), n.quality(teacher, record.metric)
     if mine is None or theirs is None:
-        agree = facts.fidelity(student, "agreement")
+        agree = n.fidelity(student, "agreement")
         if agree is None:
             return f"{who} was not scored" + (" against its teacher, and runs" if cost else "")
-        if facts.metric_named(record, "agreement").unit != "share":
+        if n.metric_named(record, "agreement").unit != "share":
             return f"{who}’s predictions correlate {agree.mean:.3f} with the teacher’s"
-        predictions = f"{facts.units(record).prediction}s"
+        predictions = f"{n.units(record).prediction}s"
         return f"{who} predicts as the teacher does on {n.percent(agree.mean)} of the test {predictions}"
     ours, other = n.score(metric, mine.mean), n.score(metric, theirs.mean)
     if ours == other:
@@ -55,26 +54,26 @@ def _article(name: str) -> str:
 
 
 def _subject(record: Record, student: Arm, teacher: Arm | None = None) -> str:
-    many = len(facts.students_of(record))
+    many = len(n.students_of(record))
     if many > 1:
-        best = f", the best of {many} students," if facts.quality(student, record.metric) else ""
+        best = f", the best of {many} students," if n.quality(student, record.metric) else ""
         return f"“{student.title}”{best}"
-    deep = facts.layers(student.shape) if student.shape else ""
-    if not deep or (teacher and teacher.shape and facts.layers(teacher.shape) == deep):
+    deep = n.layers(student.shape) if student.shape else ""
+    if not deep or (teacher and teacher.shape and n.layers(teacher.shape) == deep):
         return "The student"
     return f"The {deep.removesuffix('s').replace(' layer', '-layer')} student"
 
 
 def _alone(record: Record, student: Arm) -> str:
     """A student whose teacher left only its cached outputs."""
-    plain = facts.of_role(record, "baseline")
-    theirs = facts.quality(plain, record.metric) if plain else None
-    against = f", against {n.score(facts.primary(record), theirs.mean)} without a teacher" if theirs else ""
+    plain = n.of_role(record, "baseline")
+    theirs = n.quality(plain, record.metric) if plain else None
+    against = f", against {n.score(n.primary(record), theirs.mean)} without a teacher" if theirs else ""
     return f"{_reaches(record, student, _subject(record, student))}{against}; the teacher itself was not measured"
 
 
 def _reaches(record: Record, arm: Arm, who: str) -> str:
-    metric, reached = facts.primary(record), facts.quality(arm, record.metric)
+    metric, reached = n.primary(record), n.quality(arm, record.metric)
     score = n.score(metric, reached.mean if reached else None)
     return f"{who} reaches {_article(metric.title)}{metric.title} of {score}"
 
@@ -82,7 +81,7 @@ def _reaches(record: Record, arm: Arm, who: str) -> str:
 def _cost(record: Record, student: Arm, teacher: Arm) -> str:
     costs: list[tuple[float, str]] = []
     if student.speed and teacher.speed and teacher.speed.p50_ms:
-        costs.append((student.speed.p50_ms / teacher.speed.p50_ms, f"the time per {facts.units(record).input}"))
+        costs.append((student.speed.p50_ms / teacher.speed.p50_ms, f"the time per {n.units(record).input}"))
     if student.size and teacher.size and teacher.size.bytes_on_disk:
         costs.append((student.size.bytes_on_disk / teacher.size.bytes_on_disk, "the bytes"))
     same = [what.replace("the", "the same", 1) for value, what in costs if 0.995 <= value < 1.05]
@@ -93,36 +92,34 @@ def _cost(record: Record, student: Arm, teacher: Arm) -> str:
 
 
 def _measured(record: Record, arm: Arm) -> str:
-    speed, rows = arm.speed, facts.tested_rows(record)
-    if facts.quality(arm, record.metric):
-        on = f" on {n.plural(rows, facts.units(record).row)}" if rows else ""
+    speed, rows = arm.speed, n.tested_rows(record)
+    if n.quality(arm, record.metric):
+        on = f" on {n.plural(rows, n.units(record).row)}" if rows else ""
         over = f", the mean of {len(arm.runs)} seeds" if len(arm.runs) > 1 else ""
         return f"{_reaches(record, arm, arm.title)}{on}{over}"
     if speed is not None:
-        rate = (
-            f"{n.figure(speed.sentences_per_second)} {facts.units(record).input}s a second in batches of {speed.batch}"
-        )
-        return f"{arm.title} takes {n.milliseconds(speed.p50_ms)} for one {facts.timed([record])} and reaches {rate}"
+        rate = f"{n.figure(speed.sentences_per_second)} {n.units(record).input}s a second in batches of {speed.batch}"
+        return f"{arm.title} takes {n.milliseconds(speed.p50_ms)} for one {n.timed([record])} and reaches {rate}"
     return f"{arm.title} was opened, and nothing was measured"
 
 
 def conclusion(record: Record) -> str:
     """The honest sentence of the comparison that the subject is in, or of the first, with titles for names."""
-    subject = facts.subject_of(record)
+    subject = n.subject_of(record)
     if comparisons := record.comparisons:
         of_subject = (c for c in comparisons if subject and c.better == subject.name)
         return _titled(record, next(of_subject, comparisons[0]))
-    if not facts.is_pair(record):
+    if not n.is_pair(record):
         return ""
-    if facts.of_role(record, "baseline") is None:
+    if n.of_role(record, "baseline") is None:
         return "No student was trained without the teacher, so whether distillation helped is not known."
-    rows = f"{facts.units(record).row}s"
+    rows = f"{n.units(record).row}s"
     return f"Student and baseline were not compared on test {rows}, so whether distillation helped is not known."
 
 
 def _titled(record: Record, comparison: Comparison) -> str:
     sentence = comparison.sentence
-    for arm in facts.models(record):
+    for arm in n.models(record):
         sentence = sentence.replace(f"“{arm.name}”", f"“{arm.title}”")
     return sentence
 
@@ -155,13 +152,13 @@ def failure_sentences(record: Record) -> list[str]:
 
 def gap_sentences(record: Record) -> list[str]:
     """The table of translators in words: how much of the gap each student closes, and what its artifacts lose."""
-    closed = [_closed(record, student) for student in facts.students_of(record)]
+    closed = [_closed(record, student) for student in n.students_of(record)]
     lost = [_titled(record, artifact.comparison) for artifact in record.artifacts if artifact.comparison]
     return [*filter(None, closed), *lost]
 
 
 def _closed(record: Record, student: Arm) -> str:
-    teacher, plain = facts.teacher_of(record), facts.baseline_of(record, student) or _only_baseline(record)
+    teacher, plain = n.teacher_of(record), n.baseline_of(record, student) or _only_baseline(record)
     if teacher is None or plain is None:
         return ""
     greedy, beam = (_closed_share(metric, student, teacher, plain) for metric in ("bleu", "bleu_beam"))
@@ -176,7 +173,7 @@ def _closed(record: Record, student: Arm) -> str:
 
 def _closed_share(metric: str, student: Arm, teacher: Arm, plain: Arm) -> str:
     """(student − baseline) / (teacher − baseline), downwards: below the teacher is never 100 %."""
-    mine, theirs, without = (facts.quality(arm, metric) for arm in (student, teacher, plain))
+    mine, theirs, without = (n.quality(arm, metric) for arm in (student, teacher, plain))
     if mine is None or theirs is None or without is None or theirs.mean <= without.mean:
         return ""
     share = math.floor(100 * (mine.mean - without.mean) / (theirs.mean - without.mean))
@@ -194,38 +191,38 @@ def caveats(record: Record) -> list[str]:
 
 
 def _caveats(record: Record) -> Iterator[str]:
-    subject = facts.subject_of(record)
+    subject = n.subject_of(record)
     if subject is None:
         return
-    scored, rows = facts.quality(subject, record.metric), facts.tested_rows(record)
+    scored, rows = n.quality(subject, record.metric), n.tested_rows(record)
     if record.kind in ("distill", "compare", "train") and len(subject.runs) == 1:
         again = "Train again with --seed 1" if record.kind == "train" else "Run with --seeds 3"
         yield f"One seed: how far chance moved the result is not known. {again} to find out."
     if scored is None and record.kind != "bench":
-        yield f"No {facts.primary(record).title}: {facts.units(record).unscored}."
+        yield f"No {n.primary(record).title}: {n.units(record).unscored}."
     if scored is not None and 0 < rows < FEW_ROWS and record.metric == "accuracy":
         error = 1.96 * math.sqrt(max(0.0, scored.mean * (1 - scored.mean)) / rows)
         yield (
             f"{n.plural(rows, 'test row')}: an accuracy of {n.percent(scored.mean)} on so few "
             f"is uncertain by ±{100 * error:.1f} points (95{n.GAP}% sampling error)."
         )
-    if scored is not None and len(facts.students_of(record)) > 1:
+    if scored is not None and len(n.students_of(record)) > 1:
         yield "The best student is the best on the test split itself, so its figure is a little too good."
-    if all(model.speed is None for model in facts.models(record)):
+    if all(model.speed is None for model in n.models(record)):
         yield "Speed was not measured."
-    elif facts.is_pair(record) and any(arm.speed is None for arm in (subject, facts.teacher_of(record)) if arm):
+    elif n.is_pair(record) and any(arm.speed is None for arm in (subject, n.teacher_of(record)) if arm):
         yield "Speed was measured for only one of student and teacher, so there is no ratio."
 
 
 def speed_conditions(record: Record) -> str:
     """How the milliseconds were taken."""
-    unit, one = facts.units(record), f"one {facts.timed([record])}"
-    how = facts.decoding([record]) if unit.decoded else unit.timing
+    unit, one = n.units(record), f"one {n.timed([record])}"
+    how = n.decoding([record]) if unit.decoded else unit.timing
     how = f", {how}" if how else ""
     ways = dict.fromkeys(
         f"{s.engine}, {n.plural(s.threads, 'thread')}{_apart(s)}, {one} at a time{how}, "
         f"{n.plural(s.rounds, 'round')}; throughput in batches of {s.batch}"
-        for s in (model.speed for model in facts.models(record))
+        for s in (model.speed for model in n.models(record))
         if s
     )
     return "; or ".join(ways)
@@ -239,8 +236,8 @@ def _apart(speed: Speed) -> str:
 
 def speed_inputs(record: Record) -> str:
     """How long a block is, or how wide the beam: milliseconds over a vocabulary mean little without it."""
-    decoded, timed = facts.units(record).decoded, any(model.speed for model in facts.models(record))
-    if not timed or not (decoded or facts.in_blocks(record)):
+    decoded, timed = n.units(record).decoded, any(model.speed for model in n.models(record))
+    if not timed or not (decoded or n.in_blocks(record)):
         return ""
-    how = facts.decoding([record]) if decoded else "in one forward pass"
-    return f"Speed is that of a {facts.timed([record])}, {how}."
+    how = n.decoding([record]) if decoded else "in one forward pass"
+    return f"Speed is that of a {n.timed([record])}, {how}."

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from limbeck.core.metric import metrics_of
 from limbeck.core.record import Arm, Comparison, Record, Speed
-from limbeck.report import facts, summary
-from limbeck.report import numbers as n
+from limbeck.report import figures as n
+from limbeck.report import summary
 
 BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
 COMPARED = ("shape", "quality", "gain", "verdict", "agreement", "parameters", "bytes", "p50", "training")
@@ -55,14 +55,14 @@ class Column:
 def brief(records: Sequence[Record]) -> tuple[str, ...]:
     """The columns that a README or a terminal has room for."""
     compared = len(records) == 1 and records[0].kind == "compare"
-    if facts.all_decoded(records):
+    if n.all_decoded(records):
         return (*DECODED, "shape", "gain", "verdict") if compared else DECODED
     return COMPARED if compared else BRIEF
 
 
 def full(record: Record) -> tuple[str, ...]:
     """The columns of a record's own card and, of a comparison, of its page."""
-    if not facts.units(record).decoded:
+    if not n.units(record).decoded:
         return brief([record])
     return (*PAPER, "shape", "gain", "verdict") if record.kind == "compare" else PAPER
 
@@ -74,7 +74,7 @@ def halves(record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]:
     """The columns of these keys, or all, that hold at least one value. Translators have the paper's instead of all."""
-    decoded = facts.all_decoded(records)
+    decoded = n.all_decoded(records)
     keys = keys or (PAPER if decoded else ())
     possible = [
         Column("shape", "shape", _shape, "layers and width"),
@@ -82,7 +82,7 @@ def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]
         *(_paper_columns(records) if decoded else ()),
         *_other_columns(records),
     ]
-    rows = [(record, model) for record in records for model in facts.models(record)]
+    rows = [(record, model) for record in records for model in n.models(record)]
     return [
         column
         for column in possible
@@ -92,17 +92,17 @@ def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]
 
 def _quality_column(records: Sequence[Record]) -> Column:
     """The primary metric; where it is not the same for all, each cell names its own."""
-    metrics = [facts.primary(record) for record in records]
-    title, meaning = facts.in_common([m.title for m in metrics], ""), facts.in_common([m.meaning for m in metrics], "")
+    metrics = [n.primary(record) for record in records]
+    title, meaning = n.in_common([m.title for m in metrics], ""), n.in_common([m.meaning for m in metrics], "")
     if not title:
         return Column("quality", "quality", _named_quality, meaning)
-    greedy = title == "BLEU" and facts.all_decoded(records)
+    greedy = title == "BLEU" and n.all_decoded(records)
     return Column("quality", f"{title} K=1" if greedy else title, _quality, meaning)
 
 
 def _paper_columns(records: Sequence[Record]) -> list[Column]:
     """The metrics with a column of their own, in the paper's order; BLEU of a beam names its width, where it is one."""
-    beam, known = facts.beam_of(records), metrics_of(records[0].task)
+    beam, known = n.beam_of(records), metrics_of(records[0].task)
     titles = {"bleu_beam": f"BLEU K={beam}"} if beam else {}
     return [
         Column(key, titles.get(key, known[key].column), partial(_quality, name=key), known[key].meaning)
@@ -112,10 +112,10 @@ def _paper_columns(records: Sequence[Record]) -> list[Column]:
 
 
 def _other_columns(records: Sequence[Record]) -> list[Column]:
-    rate = f"{facts.timed_unit(records)}s/s"
-    one = facts.timed(records) + (f", {facts.decoding(records)}" if facts.all_decoded(records) else "")
-    agree = facts.in_common(
-        [facts.metric_named(record, "agreement").meaning for record in records],
+    rate = f"{n.timed_unit(records)}s/s"
+    one = n.timed(records) + (f", {n.decoding(records)}" if n.all_decoded(records) else "")
+    agree = n.in_common(
+        [n.metric_named(record, "agreement").meaning for record in records],
         "share of predictions that are the teacher’s",
     )
     return [
@@ -128,7 +128,7 @@ def _other_columns(records: Sequence[Record]) -> list[Column]:
         _speed("p95", "p95", lambda speed: speed.p95_ms, n.milliseconds, f"for one {one}, 95 of 100 take no longer"),
         _speed("throughput", rate, lambda speed: speed.sentences_per_second, n.figure, f"each a {one}, in batches"),
         _speed("peak", "peak memory", lambda speed: speed.peak_bytes, n.megabytes, "of the whole process"),
-        Column("training", "training", lambda _, arm: _mean(facts.seconds(arm), n.duration), "of one seed"),
+        Column("training", "training", lambda _, arm: _mean(n.seconds(arm), n.duration), "of one seed"),
         Column("seeds", "seeds", lambda _, arm: _cell(len(arm.runs) or None, n.count)),
     ]
 
@@ -141,52 +141,52 @@ def _cell(value: float | None, write: Callable[[float], str]) -> Cell:
     return Cell() if value is None else Cell(write(value), value)
 
 
-def _mean(spread: facts.Spread | None, write: Callable[[float], str]) -> Cell:
+def _mean(spread: n.Spread | None, write: Callable[[float], str]) -> Cell:
     return _cell(spread.mean if spread else None, write)
 
 
 def _quality(record: Record, arm: Arm, name: str = "") -> Cell:
-    metric = facts.metric_named(record, name or record.metric)
-    figure = facts.quality(arm, metric.name)
+    metric = n.metric_named(record, name or record.metric)
+    figure = n.quality(arm, metric.name)
     return Cell(n.score(metric, figure.mean, figure.sd), figure.mean) if figure else Cell()
 
 
 def _named_quality(record: Record, arm: Arm) -> Cell:
     cell = _quality(record, arm)
-    return cell if cell.value is None else Cell(f"{cell.text} {facts.primary(record).title}", cell.value)
+    return cell if cell.value is None else Cell(f"{cell.text} {n.primary(record).title}", cell.value)
 
 
 def _agreement(record: Record, arm: Arm) -> Cell:
-    return _mean(facts.fidelity(arm, "agreement"), partial(n.score, facts.metric_named(record, "agreement")))
+    return _mean(n.fidelity(arm, "agreement"), partial(n.score, n.metric_named(record, "agreement")))
 
 
 def _shape(record: Record, arm: Arm) -> Cell:
     if record.kind != "compare" or arm.shape is None:
         return Cell()
-    deep = facts.layers(arm.shape).replace(" ", n.GAP)
+    deep = n.layers(arm.shape).replace(" ", n.GAP)
     return Cell(f"{deep}{n.GAP}×{n.GAP}{arm.shape.hidden}", arm.shape.layers + arm.shape.decoder_layers)
 
 
 def _gain(record: Record, arm: Arm) -> Cell:
-    gain = facts.gain_of(record, arm)
+    gain = n.gain_of(record, arm)
     return Cell(gain_text(record, gain), gain.difference) if gain else Cell()
 
 
 def _verdict(record: Record, arm: Arm) -> Cell:
-    gain = facts.gain_of(record, arm)
+    gain = n.gain_of(record, arm)
     return Cell(verdict(record, gain), gain.difference) if gain else Cell()
 
 
 def gain_text(record: Record, gain: Comparison) -> str:
     """+1.2 (−0.1 to +2.5): points of a share, or the metric's own unit. An end keeps its sign when it rounds to 0."""
-    metric = facts.metric_named(record, gain.metric)
+    metric = n.metric_named(record, gain.metric)
     factor, digits = (100, 1) if metric.unit == "share" else (1, n.decimals(metric))
     middle, low, high = (f"{factor * value:+.{digits}f}" for value in (gain.difference, gain.low, gain.high))
     return f"{middle} ({low}{n.GAP}to{n.GAP}{high})".replace("-", n.MINUS)
 
 
 def verdict(record: Record, gain: Comparison) -> str:
-    higher = facts.metric_named(record, gain.metric).higher_is_better
+    higher = n.metric_named(record, gain.metric).higher_is_better
     low, high = (gain.low, gain.high) if higher else (-gain.high, -gain.low)
     return "better" if low > 0 else "worse" if high < 0 else "unclear"
 
@@ -200,7 +200,7 @@ def markdown_table(records: Sequence[Record], keys: Sequence[str] = ()) -> str:
     rows = [
         [*([record.name] if many else []), arm.title, *(column.cell(record, arm).text for column in shown)]
         for record in records
-        for arm in facts.models(record)
+        for arm in n.models(record)
     ]
     rules = ["---"] * len(names) + ["---:"] * len(shown)
     escaped = [[escape_markdown(text).replace("|", "\\|") for text in row] for row in (head, *rows)]
@@ -236,7 +236,7 @@ class FittingTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         keys = list(brief([self.record]))
-        going = _FIRST_TO_GO if facts.units(self.record).decoded else tuple(reversed(_LAST_TO_GO))
+        going = _FIRST_TO_GO if n.units(self.record).decoded else tuple(reversed(_LAST_TO_GO))
         table = _table(self.record, keys)
         for key in going:
             if Measurement.get(console, options.update(max_width=1000), table).maximum <= options.max_width:
@@ -253,8 +253,8 @@ def _table(record: Record, keys: Sequence[str]) -> Table:
     for column in shown:
         title = _SHORT.get(column.title, column.title.removesuffix(" correlation"))
         table.add_column(title, justify="right", no_wrap=True)
-    subject = facts.subject_of(record)
-    for arm in facts.models(record):
+    subject = n.subject_of(record)
+    for arm in n.models(record):
         cells = [Text(column.cell(record, arm).text.replace(n.GAP, " ")) for column in shown]
         style = "bold" if arm is subject and len(record.arms) > 1 else ""
         table.add_row(Text(arm.title), *cells, style=style)

@@ -19,9 +19,9 @@ from transformers import PreTrainedModel
 
 import limbeck.tasks
 from limbeck.core.card import Paper
-from limbeck.core.errors import KnobError, MismatchError
+from limbeck.core.errors import KnobError
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
-from limbeck.core.objective import Objective, misfits
+from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, Record, SeedResult
 from limbeck.core.task import Kind, TaskInfo
@@ -32,7 +32,6 @@ from limbeck.measure.evaluator import Evaluator
 from limbeck.measure.size import is_ctranslate2
 from limbeck.objectives.labels import DEVLIN_2019
 from limbeck.objectives.supervised import supervised
-from limbeck.students.families import find_family
 from limbeck.students.load import kind_of, kind_saved, labels_in, load
 from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 
@@ -229,19 +228,6 @@ class Task(ABC, Generic[R]):
         prints |= {"tokenizer": tokenizer_fingerprint(encoded.processor), **encoded.fingerprints}
         return Setup(replace(self, info=encoded.info), teacher, splits, encoded, prints)
 
-    def check(
-        self, run: Options, setup: Setup[R], student: Model, objectives: Sequence[Objective], needed: Want
-    ) -> None:
-        """Refuses an arm whose parts do not fit together."""
-        family = find_family(run.student.family)
-        if family.serves and self.info.kind not in family.serves:
-            raise KnobError(
-                f"a {family.name} student does not serve --task {self.info.kind}", "set --student.family same"
-            )
-        for part in (part for objective in objectives for part in misfits(objective, self.info)):
-            raise MismatchError(f"{part} does not serve --task {self.info.kind}", part.remedy or self.remedy)
-        self.check_student(run, setup, student, objectives, needed)
-
     def evaluate_teacher(self, setup: Setup[R], teacher: Teacher, place: Path) -> Evaluation | None:
         """The teacher on the test split."""
         if setup.teacher is None:
@@ -265,7 +251,7 @@ class Task(ABC, Generic[R]):
         """Refuses settings that contradict each other, before a model is loaded."""
         return None
 
-    def check_student(
+    def check(
         self, run: Options, setup: Setup[R], student: Model, objectives: Sequence[Objective], needed: Want
     ) -> None:
         """Refuses a student that does not fit the data or its teacher."""

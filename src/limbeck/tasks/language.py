@@ -138,7 +138,7 @@ class LanguageTask(Task[RunningText]):
         rounds = _cached_rounds(run.teacher_cache.cache) if run.teacher_cache.cache else 0
         return run.but(mask=mask.but(rounds=rounds or ceil(run.train.epochs)))
 
-    def check_student(
+    def check(
         self, run: Options, setup: Setup[RunningText], student: Model, objectives: Sequence[Objective], needed: Want
     ) -> None:
         pairs = run.table(BlockSettings).pairs

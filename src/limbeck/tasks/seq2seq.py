@@ -287,7 +287,7 @@ class Translation(Task[TaughtTexts]):
     def supervised(self) -> Objective:
         return 1.0 * LanguageModeling(smoothing=self.knobs.table(Seq2SeqConfig).smoothing)
 
-    def check_student(
+    def check(
         self, run: Options, setup: Setup[TaughtTexts], student: Model, objectives: Sequence[Objective], needed: Want
     ) -> None:
         teacher, targeted = setup.teacher, bool(setup.splits.train.has_target.any())

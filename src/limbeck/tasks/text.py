@@ -96,7 +96,7 @@ class TextClassification(Task[Corpus]):
             augment=run.table(AugmentSettings).settled(),
         )
 
-    def check_student(
+    def check(
         self, run: Options, setup: Setup[Corpus], student: Model, objectives: Sequence[Objective], needed: Want
     ) -> None:
         teacher = setup.teacher

@@ -55,7 +55,7 @@ class WindowTask(Task[WindowRows[W]], Generic[W]):
     def timing_inputs(self, setup: Setup[WindowRows[W]]) -> list[tuple[str, str]]:
         return [row.texts for row in setup.splits.parts["test"].rows]
 
-    def check_student(
+    def check(
         self, run: Options, setup: Setup[WindowRows[W]], student: Model, objectives: Sequence[Objective], needed: Want
     ) -> None:
         if setup.teacher is not None:

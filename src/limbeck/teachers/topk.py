@@ -69,7 +69,7 @@ class TopKCache(RaggedFolder):
         self._per_token = list(parts)[-1]  # the part whose counts are tokens
         # Of two answers to one example, that of the smaller shard goes when shards are merged.
         super().__init__(folder, compared, parts, largest=self._per_token, write=write, notes=manifest.notes)
-        self.manifest = manifest.but(notes=self.index.notes)
+        self.manifest = manifest.model_copy(update={"notes": self.index.notes})
 
     @classmethod
     def open(cls, folder: Path | str, *, write: bool = False) -> Self:

@@ -50,7 +50,9 @@ def load_language(
     _refuse(documents, text, kind)
     length = min(text.length, tokenizer.model_max_length)
     used = documents.card.splits
-    packed = {split: _pack(documents, split, text.but(length=length), kind, tokenizer) for split in used}
+    packed = {
+        split: _pack(documents, split, text.model_copy(update={"length": length}), kind, tokenizer) for split in used
+    }
     nothing = packed["test"].blocks.take([])
     blocks = {split: packed[split].blocks if split in used else nothing for split in SPLITS}
     for split in used:
@@ -71,15 +73,14 @@ def load_language(
         hashes = [hash64("limit", found.ids[found.tokens(index)].tobytes()) for index in range(len(found))]
         if drawn := draw(hashes, most, notes, f"{split}: {{}} of {{}} blocks ({knob})"):
             blocks[split] = found.take(drawn)
-    card = documents.card.but(
-        splits={
-            split: SplitCard(source=read.source, rows=len(blocks[split]), labelled=len(blocks[split].ids))
-            for split, read in used.items()
-        },
-        dropped=dict(sum((Counter(part.rows) for part in packed.values()), Counter(documents.card.dropped))),
-        truncated=sum(part.truncated for part in packed.values()),
-        notes=notes,
-    )
+    splits = {
+        split: SplitCard(source=read.source, rows=len(blocks[split]), labelled=len(blocks[split].ids))
+        for split, read in used.items()
+    }
+    dropped = dict(sum((Counter(part.rows) for part in packed.values()), Counter(documents.card.dropped)))
+    truncated = sum(part.truncated for part in packed.values())
+    counts = {"splits": splits, "dropped": dropped, "truncated": truncated, "notes": notes}
+    card = documents.card.model_copy(update=counts)
     log_card(watcher, card, unit="chats" if documents.chats else "documents", block_length=length)
     return LanguageCorpus(**blocks, card=card, length=length)
 

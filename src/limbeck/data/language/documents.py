@@ -89,7 +89,7 @@ def _tables(
     tables: dict[str, Table] = {}
     notes = _unused(files)
     if not files:
-        given = gather(settings.but(dev="", test=""), source if data is None else _as_rows(data))
+        given = gather(settings.model_copy(update={"dev": "", "test": ""}), source if data is None else _as_rows(data))
         tables, notes = dict(given.tables), list(given.notes)
     plain_train = bool(files)
     for split, flag in (("dev", settings.dev), ("test", settings.test)):
@@ -156,7 +156,7 @@ def _select(
         return found, {"messages": columns["train"]}
     roles: dict[str, Roles] = {}
     for split, table in tables.items():
-        roles[split] = choose(table, settings.but(label_column=NO_LABELS), follow=roles.get("train"))
+        roles[split] = choose(table, settings.model_copy(update={"label_column": NO_LABELS}), follow=roles.get("train"))
     found = {split: select_texts(table, roles[split]) for split, table in tables.items()}
     pair = roles["train"].pair
     return found, {"text": roles["train"].text, **({"pair": pair} if pair else {})}
