@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from limbeck.core.errors import KnobError, LimbeckError, MismatchError
 from limbeck.core.files import explained
-from limbeck.core.knob import Settings, knob
+from limbeck.core.knob import Frozen, Settings, knob
 from limbeck.core.trace import Batch, Projection, Sampled, Teacher, Top, Trace, Want
 from limbeck.functional.softmax import chunk_size
 from limbeck.functional.truncated import draw, top_of
@@ -44,7 +44,7 @@ class Manifest(Settings):
     notes: dict[str, Any] = knob({}, "knobs, for people to read; not compared")
 
 
-class Info(Settings):
+class Info(Frozen):
     """What `limbeck cache --info` shows."""
 
     version: int
