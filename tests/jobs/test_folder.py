@@ -6,7 +6,7 @@ import pytest
 
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.jobs.comparison import CompareRun
-from limbeck.jobs.folder import check_resume, ensure_saved, install, locked
+from limbeck.jobs.folder import check_resume, ensure_saved, install, locked, save_folder
 from limbeck.jobs.settings import Run, read_run
 from limbeck.tasks.base import Model
 from tiny import make_classifier, make_tokenizer
@@ -150,3 +150,13 @@ def test_a_model_is_put_in_place_whole_over_what_was_there(tmp_path):
     install(model, place, card="# card")
     assert {path.name: path.read_text() for path in place.iterdir()} == {"weights": "new", "README.md": "# card"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "student"]
+
+
+def test_a_saved_tokenizer_does_not_remember_to_what_length_a_run_truncated(tmp_path):
+    tokenizer = make_tokenizer()
+    save_folder(Model(make_classifier(), tokenizer), tmp_path / "one")
+    tokenizer(["good film", "a very good film"], truncation=True, max_length=3, padding=True)
+    save_folder(Model(make_classifier(), tokenizer), tmp_path / "two")
+    one, two = ((tmp_path / name / "tokenizer.json").read_text() for name in ("one", "two"))
+    assert one == two
+    assert json.loads(two)["truncation"] is None

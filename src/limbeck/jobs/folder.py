@@ -111,10 +111,18 @@ def ensure_saved(model: Model, place: Path) -> Path:
         return Path(model.source)
     if is_main() and not place.exists():
         with _moved_to(place) as part, quiet():
-            model.network.save_pretrained(part)
-            model.processor.save_pretrained(part)
+            save_folder(model, part)
     barrier()
     return place
+
+
+def save_folder(model: Model, folder: Path) -> None:
+    """Network and tokenizer; not the lengths to which a run truncated and padded, which a fast tokenizer remembers."""
+    if backend := getattr(model.processor, "backend_tokenizer", None):
+        backend.no_truncation()
+        backend.no_padding()
+    model.network.save_pretrained(folder)
+    model.processor.save_pretrained(folder)
 
 
 @contextmanager

@@ -207,7 +207,7 @@ def read_run(path: Path | str) -> dict[str, Any]:
         raise KnobError(
             f"there is no run file {path}", "write one with `limbeck distill … --print > run.toml`"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
+    except (ValueError, RecursionError, IsADirectoryError) as error:
         raise KnobError(f"{path} is not a TOML run file: {error}", "compare it with what --print writes") from None
 
 

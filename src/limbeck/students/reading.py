@@ -29,6 +29,11 @@ _TOKENIZERS = (
     *("tokenizer.json", "vocab.txt", "vocab.json"),
     *("spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer.model"),
 )
+# What transformers raises when a file is not what it takes it for: a damaged config.json ends in any of these.
+_OF_TRANSFORMERS = (
+    *(OSError, ValueError, RuntimeError, ImportError, LookupError, TypeError),
+    *(AttributeError, ArithmeticError, AssertionError),
+)
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.spm", "*.py"]
 
 
@@ -55,7 +60,7 @@ def explained_opening(source: str | Path, unknown: str = "") -> Iterator[None]:
     """transformers' own refusals, in a sentence; `unknown` is the remedy for an architecture that lacks the head."""
     try:
         yield
-    except (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError) as error:
+    except _OF_TRANSFORMERS as error:
         raise _cannot_open(str(source), error, unknown) from None
 
 
@@ -187,7 +192,7 @@ def _check_safetensors(file: Path) -> None:
 def _json(file: Path) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ModelError(f"{file} is damaged: it is not JSON", _AGAIN) from None
 
 

@@ -107,11 +107,10 @@ def _parquet(data: bytes, source: str) -> Table:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(pa.BufferReader(data))
-    except (pa.ArrowException, OSError) as error:
+        return from_arrow(pq.read_table(pa.BufferReader(data)), source)
+    except (pa.ArrowException, OSError, ValueError) as error:  # of text that is not UTF-8, a ValueError
         reason = str(error).splitlines()[0]
         raise DataError(f"{source} is a damaged or cut-off Parquet file ({reason})", "copy or write it again") from None
-    return from_arrow(table, source)
 
 
 def _json(text: str, source: str) -> Table:
@@ -131,6 +130,11 @@ def _loads(text: str, source: str, line: int) -> Any:
             f"{source}, line {line + error.lineno - 1} is not JSON: {error.msg} at column {error.colno}",
             "write one object per line, or one list of objects",
         ) from None
+    except (RecursionError, ValueError) as error:  # ValueError: a number of thousands of digits
+        what = (
+            "lists or objects are nested too deeply" if isinstance(error, RecursionError) else str(error).split(";")[0]
+        )
+        raise DataError(f"{source}, from line {line} on: {what}", "mend or delete that row") from None
 
 
 def _object(pairs: list[tuple[str, Any]], source: str, line: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def read_squad(path: Path, settings: DataSettings) -> Table:
     if suffix_of(path) == ".json":
         try:
             found = json.loads(file_text(path, settings))
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             found = None  # one object per line, or an error that read_file explains
         if isinstance(found, dict) and "data" in found:
             return _table(found["data"], str(path))
