@@ -24,7 +24,7 @@ from limbeck.core.files import write_text
 from limbeck.core.knob import TABLES, Settings
 from limbeck.core.record import Record
 from limbeck.core.task import TaskInfo
-from limbeck.jobs.comparison import CompareRun
+from limbeck.jobs.compare_settings import CompareRun
 from limbeck.jobs.settings import CacheRun, Run, TrainRun
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from limbeck.jobs.cache import cache as cache
     from limbeck.jobs.compare import Compared as Compared
     from limbeck.jobs.compare import compare as compare
-    from limbeck.jobs.comparison import CompareRun as CompareRun
+    from limbeck.jobs.compare_settings import CompareRun as CompareRun
     from limbeck.jobs.compress import compress as compress
     from limbeck.jobs.distill import Result as Result
     from limbeck.jobs.distill import distill as distill

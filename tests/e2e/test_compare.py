@@ -9,7 +9,7 @@ from transformers import DebertaV2Config, DebertaV2ForSequenceClassification, Tr
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.core.record import Record
 from limbeck.jobs.compare import compare
-from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.compare_settings import CompareRun, columns_of
 from limbeck.jobs.settings import read_run
 from limbeck.students.shrink import Shrink
 from limbeck.teachers.live import LiveTeacher

@@ -3,7 +3,7 @@
 import pytest
 
 from limbeck.core.progress import Silent
-from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.compare_settings import CompareRun, columns_of
 from limbeck.jobs.plan import plan_arm, trials, with_baselines
 from limbeck.tasks.base import Model, task_of
 from tiny import make_classifier, make_rows, make_tokenizer

@@ -10,7 +10,7 @@ from transformers import TrainerCallback
 
 from limbeck.core.progress import Silent
 from limbeck.jobs.budget import Stopwatch, _shorter, fit_to_budget, shares
-from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.compare_settings import CompareRun, columns_of
 from limbeck.jobs.plan import Training, plan_arm, trials, with_baselines
 from limbeck.jobs.trial import run_trial
 from limbeck.objectives.labels import Labels

@@ -6,7 +6,7 @@ import pytest
 
 from limbeck.core.errors import KnobError
 from limbeck.core.task import TaskInfo
-from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.compare_settings import CompareRun, columns_of
 from limbeck.jobs.settings import Run, resolve, write_run
 from limbeck.recipes.recipe import RECIPES, Recipe, StageSettings, Train
 from running import limbeck

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from limbeck.core.errors import LimbeckError, MismatchError
-from limbeck.jobs.comparison import CompareRun
+from limbeck.jobs.compare_settings import CompareRun
 from limbeck.jobs.folder import check_resume, ensure_saved, install, locked, save_folder
 from limbeck.jobs.settings import Run, read_run
 from limbeck.tasks.base import Model

@@ -17,7 +17,7 @@ from limbeck.objectives.labels import Labels
 from limbeck.recipes.recipe import RECIPES, Recipe, Repeat, Rewind, Snapshot, Train, to_table
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import Sizes
-from limbeck.training.focus import freeze_above, slow_below
+from limbeck.training.progressive import freeze_above, slow_below
 from tiny import make_classifier, make_rows, make_tokenizer
 
 TASK = TaskInfo(kind="classify", labels=("negative", "positive"))

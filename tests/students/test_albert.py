@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.task import TaskInfo
 from limbeck.recipes.albert import ALBERT
-from limbeck.students.factor import centred, directions, off_the_diagonal, second_moment
+from limbeck.students.factorised_embeddings import centred, directions, off_the_diagonal, second_moment
 from limbeck.students.inherit import reinit
-from limbeck.students.shared import FAMILIES, groups_of, middles, ties
+from limbeck.students.shared_layers import FAMILIES, groups_of, middles, ties
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
 from students.tiny_encoders import COMMON, CONFIGS, SIZES, batch, classifier, logits, tokenizer

@@ -17,7 +17,7 @@ from limbeck.core.errors import MismatchError, ModelError
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
 from limbeck.core.task import TaskInfo
 from limbeck.students.load import kind_of, kind_saved, load, load_saved
-from limbeck.students.reading import quiet
+from limbeck.students.model_folder import quiet
 from limbeck.students.sizes import clip_max_length, shape_of
 from students.tiny_encoders import LABELS, classifier, logits, tokenizer
 

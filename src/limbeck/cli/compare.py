@@ -8,7 +8,7 @@ import typer
 
 from limbeck.cli.flags import with_knobs
 from limbeck.cli.verb import File, Print, Resume, execute, gather, likely_kind, need_out, printable, show
-from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.compare_settings import CompareRun, columns_of
 from limbeck.jobs.settings import write_run
 
 

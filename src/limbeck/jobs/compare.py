@@ -13,7 +13,7 @@ from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Record
 from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import AnyModel, parse_arguments
-from limbeck.jobs.comparison import CompareRun, columns_of
+from limbeck.jobs.compare_settings import CompareRun, columns_of
 from limbeck.jobs.folder import RECORD_FILE, locked
 from limbeck.jobs.record import build_record
 from limbeck.jobs.settings import CUSTOM, Options, Run, check_names

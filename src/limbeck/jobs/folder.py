@@ -14,7 +14,7 @@ from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.core.files import explained, write_text
 from limbeck.core.process import barrier, is_main
 from limbeck.jobs.settings import Job, differences, read_run, write_run
-from limbeck.students.reading import quiet
+from limbeck.students.model_folder import quiet
 from limbeck.tasks.base import Model
 
 RUN_FILE = "run.toml"

@@ -18,7 +18,7 @@ from limbeck.core.progress import ProgressItem, Watcher
 from limbeck.core.record import Failure
 from limbeck.jobs.arguments import Arguments
 from limbeck.jobs.budget import fit_to_budget
-from limbeck.jobs.comparison import CompareRun
+from limbeck.jobs.compare_settings import CompareRun
 from limbeck.jobs.folder import check_resume, ensure_saved
 from limbeck.jobs.plan import ArmPlan, active_parameters, plan_arm, trials, with_baselines
 from limbeck.jobs.record import Finished, timed_as

@@ -31,7 +31,7 @@ from limbeck.jobs.folder import save_folder
 from limbeck.jobs.plan import PlannedStep, Training, Trial
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot
 from limbeck.students.load import name_outputs
-from limbeck.students.reading import quiet
+from limbeck.students.model_folder import quiet
 from limbeck.tasks.base import Model
 from limbeck.training.bridges import add_bridges, drop_bridges
 from limbeck.training.callbacks import HoldMask, Watch, switching

@@ -19,8 +19,8 @@ after its feed-forward block.
 
 from limbeck.core.card import Paper
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
+from limbeck.recipes.defaults import half_and_half
 from limbeck.recipes.recipe import Recipe, Train, recipe
-from limbeck.recipes.soft import half_and_half
 
 LAN_2020 = Paper(
     "ALBERT: A Lite BERT for Self-supervised Learning of Language Representations",

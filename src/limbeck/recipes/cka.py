@@ -17,8 +17,8 @@ of every mapped layer and token: live they cost its forward pass, in a cache far
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.objectives.cka import CKA as Alignment
 from limbeck.objectives.cka import DASGUPTA_COHN_2025
+from limbeck.recipes.defaults import half_and_half
 from limbeck.recipes.recipe import Recipe, Train, recipe
-from limbeck.recipes.soft import half_and_half
 
 CKA = recipe(
     Recipe(

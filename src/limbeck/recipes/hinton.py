@@ -6,8 +6,8 @@ The paper finds any T above 8 alike for a wide student and 2.5 to 4 best for a n
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.objectives.hinton import HINTON_2015, SoftTargets
 from limbeck.objectives.labels import Labels
+from limbeck.recipes.defaults import TEMPERATURE
 from limbeck.recipes.recipe import Recipe, Train, recipe
-from limbeck.recipes.soft import TEMPERATURE
 
 HINTON = recipe(
     Recipe(

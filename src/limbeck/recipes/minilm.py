@@ -20,8 +20,8 @@ attention without the fused kernel; minilmv2 keeps it, and makes a [length, leng
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.objectives.minilm import WANG_2020, MiniLM
 from limbeck.objectives.minilmv2 import WANG_2021, MiniLMv2
+from limbeck.recipes.defaults import half_and_half
 from limbeck.recipes.recipe import Recipe, Train, recipe
-from limbeck.recipes.soft import half_and_half
 
 MINILM = recipe(
     Recipe(

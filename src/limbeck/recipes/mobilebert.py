@@ -37,8 +37,8 @@ from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, TaskInfo
 from limbeck.objectives.language import LanguageModeling
 from limbeck.objectives.mobilebert import SUN_2020, MobileBERTTransfer
 from limbeck.objectives.word_kd import WordKD
+from limbeck.recipes.defaults import half_and_half
 from limbeck.recipes.recipe import Recipe, StageSettings, Train, recipe
-from limbeck.recipes.soft import half_and_half
 
 
 def _answers(task: TaskInfo) -> Objective:

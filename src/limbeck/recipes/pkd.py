@@ -33,8 +33,8 @@ below it (85.0 against 86.2). It costs one vector per text and layer of the cach
 from limbeck.core.task import TaskInfo
 from limbeck.objectives.labels import Labels
 from limbeck.objectives.pkd import PKD, SUN_2019
+from limbeck.recipes.defaults import soft
 from limbeck.recipes.recipe import Recipe, Step, Train, recipe
-from limbeck.recipes.soft import soft
 
 ALPHA, BETA = 0.5, 100.0
 

@@ -33,8 +33,8 @@ augmentation and task distillation about 7 each, the general stage 3, attention 
 
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.objectives.tinybert import JIAO_2020, TinyBERT
+from limbeck.recipes.defaults import soft
 from limbeck.recipes.recipe import Recipe, StageSettings, Train, recipe
-from limbeck.recipes.soft import soft
 
 TINYBERT = recipe(
     Recipe(

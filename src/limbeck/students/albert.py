@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from limbeck.core.errors import KnobError, ModelError
-from limbeck.students.factor import centred, directions, off_the_diagonal
+from limbeck.students.factorised_embeddings import centred, directions, off_the_diagonal
 from limbeck.students.families import family
 from limbeck.students.inherit import Built, Inheritance
-from limbeck.students.shared import groups_of, middles
+from limbeck.students.shared_layers import groups_of, middles
 from limbeck.students.shrink import Shrink, kept_at_full_width
 
 if TYPE_CHECKING:

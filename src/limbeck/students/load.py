@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from limbeck.core.errors import MismatchError, ModelError
 from limbeck.core.task import ENDS, LANGUAGE_KINDS, SEQ2SEQ_KINDS, WINDOW_KINDS, Kind, TaskInfo
-from limbeck.students.reading import explained_opening, find_folder, quiet, read_config, read_model, read_tokenizer
+from limbeck.students.model_folder import explained_opening, find_folder, quiet, read_config, read_model, read_tokenizer
 from limbeck.students.seq2seq import decoder_start, hold_pad, settle_language
 from limbeck.students.vocabulary import vocab_size_of
 

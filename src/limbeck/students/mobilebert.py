@@ -19,7 +19,7 @@ import torch
 
 from limbeck.core.errors import KnobError
 from limbeck.students.albert import bert_head
-from limbeck.students.factor import centred, directions, second_moment
+from limbeck.students.factorised_embeddings import centred, directions, second_moment
 from limbeck.students.families import family
 from limbeck.students.inherit import Built, Inheritance
 from limbeck.students.shrink import Shrink, kept_layers

@@ -300,7 +300,7 @@ def _check_knobs(shape: Shrink, family: Family) -> None:
 
 
 def _register_shared() -> None:
-    from limbeck.students.shared import register
+    from limbeck.students.shared_layers import register
 
     register()
 
@@ -314,7 +314,7 @@ def to_same(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bool
     after, (kept, decoder) = shape.sizes(before), shape.kept(before)
     _check_architecture(shape, teacher.config, before, after)
     if shape.groups or shape.embedding:
-        from limbeck.students.shared import share
+        from limbeck.students.shared_layers import share
 
         return share(teacher, kept, after, shape.groups, shape.embedding)
     config = resized(teacher.config, after, kept)

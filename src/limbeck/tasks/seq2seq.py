@@ -51,7 +51,7 @@ from limbeck.tasks.base import (
     evaluating,
     task,
 )
-from limbeck.tasks.generated import evaluator_of, with_directions, with_generated
+from limbeck.tasks.seq2seq_record import evaluator_of, with_directions, with_generated
 from limbeck.tasks.teacher_texts import (
     Direction,
     TaughtTexts,

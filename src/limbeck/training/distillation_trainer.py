@@ -15,7 +15,7 @@ from limbeck.core.trace import NOTHING, Batch, NoTeacher, Request, Teacher, Trac
 from limbeck.students.sizes import shape_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.training.bridges import add_bridges, drop_bridges
-from limbeck.training.stock import OF_LOGITS, TEACHER_LOGITS, common_task, stock_batch, trace_of_logits
+from limbeck.training.plain_batches import OF_LOGITS, TEACHER_LOGITS, common_task, stock_batch, trace_of_logits
 from limbeck.training.trainer import ObjectiveTrainer
 
 

@@ -36,11 +36,11 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ONLY_LOGITS, Batch, Request, Teacher, Trace
 from limbeck.data.batches import Buckets, Dataset, to_batch
 from limbeck.objectives.weighted_sum import weighted_sum
-from limbeck.students.reading import quiet
+from limbeck.students.model_folder import quiet
 from limbeck.students.sizes import shape_of
 from limbeck.training.bridges import bridges_of
 from limbeck.training.callbacks import COMPLETE, MarkComplete, without_prefix
-from limbeck.training.focus import freeze_above, slow_below
+from limbeck.training.progressive import freeze_above, slow_below
 from limbeck.training.schedule import Schedule
 
 _ROWS: tuple[Rows, ...] = ("has_label", "in_loss", "present", "examples")

@@ -14,7 +14,14 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ONLY_LOGITS, Batch, NoTeacher, Teacher, Trace
 from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.teachers.live import LiveTeacher
-from limbeck.training.stock import OF_LOGITS, TEACHER_LOGITS, UNLABELLED, common_task, stock_batch, trace_of_logits
+from limbeck.training.plain_batches import (
+    OF_LOGITS,
+    TEACHER_LOGITS,
+    UNLABELLED,
+    common_task,
+    stock_batch,
+    trace_of_logits,
+)
 
 
 def trainer_loss(objective: Objective, teacher: PreTrainedModel | Teacher | None = None) -> TrainerLoss:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from limbeck.core.errors import KnobError, ModelError
-from limbeck.students.factor import directions
+from limbeck.students.factorised_embeddings import directions
 from limbeck.students.inherit import Built, Inheritance, inherit
 from limbeck.students.sizes import Sizes, resized
 
