@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test check format wheel benchmarks docs clean
+.PHONY: setup demo test quick check format wheel benchmarks docs clean
 
 setup: $(STAMP)  ## an environment in .venv with everything the project needs
 
@@ -22,6 +22,9 @@ demo: setup  ## the whole story on MiniLM and Rotten Tomatoes: at most 8 minutes
 
 test: setup  ## every test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+quick: setup  ## what one runs while working: all but whole runs, killed runs and other processes; under 90 s
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow' --ignore=tests/e2e
 
 check: setup  ## format, lint, types, order of the rooms
 	$(BIN)/ruff format --check .

@@ -32,7 +32,7 @@ BySeed = dict[int, Evaluation]
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "multi30k_en_de"
 PLACE = WORK / "multi30k"
-TEXTS = (
+TEXT_BATCH = (
     *("--task", "translate", "--data", DATA / "train.en.gz", "--target", DATA / "train.de.gz"),
     *("--data.dev", DATA / "val.en.gz", "--data.test", DATA / "test_2016_flickr.en.gz"),
 )
@@ -54,9 +54,9 @@ OTHER = "test_2017_flickr"
 
 
 def main() -> None:
-    limbeck("train", PLACE / "teacher", *TEXTS, *TEACHER)
+    limbeck("train", PLACE / "teacher", *TEXT_BATCH, *TEACHER)
     teacher = PLACE / "teacher" / "model"
-    limbeck("compare", PLACE / "compare", HOME / "multi30k.toml", "--teacher", teacher, *TEXTS)
+    limbeck("compare", PLACE / "compare", HOME / "multi30k.toml", "--teacher", teacher, *TEXT_BATCH)
     publish(Record.load(PLACE / "teacher").but(samples=[]), "multi30k_teacher")
     record = Record.load(PLACE / "compare")
     publish(record.but(samples=[]), "multi30k")

@@ -11,6 +11,8 @@ import torch
 
 from limbeck.core.record import Record
 
+pytestmark = pytest.mark.slow
+
 HOME = Path(__file__).parents[1] / "benchmarks"
 # Scripts that take the common flags; the others have none, and --help would start them.
 SCRIPTS = sorted(path.name for path in HOME.glob("*.py") if "flags(__doc__" in path.read_text(encoding="utf-8"))

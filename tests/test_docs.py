@@ -39,6 +39,7 @@ def test_readme_names_both_commands():
     assert "make test" in README
 
 
+@pytest.mark.slow
 def test_the_five_lines_of_the_readme_run(tmp_path, teacher_folder, reviews):
     lines = python_lines(1).replace("my-classifier", str(teacher_folder)).replace("reviews.csv", str(reviews))
     run(lines, tmp_path)
@@ -46,6 +47,7 @@ def test_the_five_lines_of_the_readme_run(tmp_path, teacher_folder, reviews):
     assert (tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_the_lines_about_language_models_run(tmp_path):
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 64}

@@ -47,6 +47,7 @@ distributed.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_the_main_process_goes_first(tmp_path):
     both = [subprocess.Popen([sys.executable, "-c", PAIR, tmp_path, str(number)]) for number in (1, 0)]
     assert [process.wait() for process in both] == [0, 0]

@@ -152,6 +152,7 @@ def test_one_cache_serves_several_runs(taught, reviews, tmp_path):
     ("change", "message"),
     [
         ({"teacher": ""}, "no teacher was given"),
+        ({"teacher": "", "student": make_classifier()}, "no teacher was given"),
         ({"epoch": 3}, "there is no knob 'epoch'"),
         ({"tokenizer": None}, "tokenizer"),
         ({"objective": Labels() + Labels()}, "'labels' twice"),

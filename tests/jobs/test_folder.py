@@ -6,7 +6,7 @@ import pytest
 
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.jobs.compare_settings import CompareRun
-from limbeck.jobs.folder import check_resume, ensure_saved, install, locked, save_folder
+from limbeck.jobs.folder import ensure_saved, locked, publish, save_folder, write_or_match_run
 from limbeck.jobs.settings import Run, read_run
 from limbeck.tasks.base import Model
 from tiny import make_classifier, make_tokenizer
@@ -54,20 +54,20 @@ def test_what_is_there_is_not_overwritten(tmp_path, done, words):
 
 def test_a_run_is_written_down_once_and_compared_after(tmp_path):
     run = Run(teacher="t", out=str(tmp_path))
-    check_resume(tmp_path, run, PRINTS)
+    write_or_match_run(tmp_path, run, PRINTS)
     assert Run(**read_run(tmp_path / "run.toml")) == run
-    check_resume(tmp_path, run, PRINTS)
-    check_resume(tmp_path, run.but(out="moved"), PRINTS)
+    write_or_match_run(tmp_path, run, PRINTS)
+    write_or_match_run(tmp_path, run.but(out="moved"), PRINTS)
     with pytest.raises(MismatchError, match=r"other knobs \(seeds: 1 → 3\)\n.*same ones"):
-        check_resume(tmp_path, run.but(seeds=3), PRINTS)
+        write_or_match_run(tmp_path, run.but(seeds=3), PRINTS)
     with pytest.raises(MismatchError, match="its data changed"):
-        check_resume(tmp_path, run, {**PRINTS, "data": "e"})
+        write_or_match_run(tmp_path, run, {**PRINTS, "data": "e"})
 
 
 def test_what_was_not_read_before_is_a_change(tmp_path):
-    check_resume(tmp_path, Run(), PRINTS)
+    write_or_match_run(tmp_path, Run(), PRINTS)
     with pytest.raises(MismatchError, match="its student changed"):
-        check_resume(tmp_path, Run(), {**PRINTS, "student": "s"})
+        write_or_match_run(tmp_path, Run(), {**PRINTS, "student": "s"})
 
 
 def column(learning_rate=0.0, pool="auto", **train):
@@ -83,24 +83,24 @@ def read(folder):
 
 
 def test_a_column_that_could_not_be_built_is_settled_when_it_can(tmp_path):
-    check_resume(tmp_path, column(), PRINTS)
+    write_or_match_run(tmp_path, column(), PRINTS)
     whole, more = column(1e-3, "cls"), {**PRINTS, "augmented of long": "a"}
-    check_resume(tmp_path, whole, more)
+    write_or_match_run(tmp_path, whole, more)
     assert read(tmp_path) == whole
     assert json.loads((tmp_path / "fingerprints.json").read_text()) == more
-    check_resume(tmp_path, column(), PRINTS)  # and once it cannot
+    write_or_match_run(tmp_path, column(), PRINTS)  # and once it cannot
     assert read(tmp_path) == whole
     with pytest.raises(MismatchError, match=r"learning_rate: 0.001 → 0.002"):
-        check_resume(tmp_path, column(2e-3, "cls"), more)
+        write_or_match_run(tmp_path, column(2e-3, "cls"), more)
     with pytest.raises(MismatchError, match="pool: cls → mean"):
-        check_resume(tmp_path, column(1e-3, "mean"), more)
+        write_or_match_run(tmp_path, column(1e-3, "mean"), more)
     with pytest.raises(MismatchError, match="its augmented of long changed"):
-        check_resume(tmp_path, whole, {**more, "augmented of long": "b"})
+        write_or_match_run(tmp_path, whole, {**more, "augmented of long": "b"})
 
 
 def test_what_a_person_sets_is_not_left_open(tmp_path):
     begun = column()
-    check_resume(tmp_path, begun, PRINTS)
+    write_or_match_run(tmp_path, begun, PRINTS)
     table = begun.columns["long"]
     rated = {"warm": {**table["stages"]["warm"], "learning_rate": 1e-3}}
     for other in (
@@ -109,34 +109,34 @@ def test_what_a_person_sets_is_not_left_open(tmp_path):
         begun.but(columns={"long": {**table, "stages": rated}}),
     ):
         with pytest.raises(MismatchError, match="other knobs"):
-            check_resume(tmp_path, other, PRINTS)
+            write_or_match_run(tmp_path, other, PRINTS)
     assert read(tmp_path) == begun
 
 
 @pytest.mark.parametrize("trial", ["long-seed0", "plain-long-seed2"])
 def test_of_a_column_that_was_trained_nothing_new_is_read(tmp_path, trial):
-    check_resume(tmp_path, column(1e-3, "cls"), PRINTS)
+    write_or_match_run(tmp_path, column(1e-3, "cls"), PRINTS)
     (tmp_path / "arms" / trial).mkdir(parents=True)
     with pytest.raises(MismatchError, match="its student of long changed"):
-        check_resume(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of long": "s"})
-    check_resume(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of other": "s"})
+        write_or_match_run(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of long": "s"})
+    write_or_match_run(tmp_path, column(1e-3, "cls"), {**PRINTS, "student of other": "s"})
 
 
 def test_only_the_main_process_writes(tmp_path, monkeypatch):
     (tmp_path / "model").mkdir()
     monkeypatch.setenv("RANK", "1")
     with locked(tmp_path / "run", resume=False) as folder:
-        check_resume(folder, Run(), PRINTS)
-        install(tmp_path / "model", folder / "student")
+        write_or_match_run(folder, Run(), PRINTS)
+        publish(tmp_path / "model", folder / "student")
         assert ensure_saved(Model(make_classifier(), make_tokenizer()), folder / "teacher") == folder / "teacher"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_a_run_cut_off_before_it_was_written_down_starts_anew(tmp_path):
-    check_resume(tmp_path, Run(seed=1), PRINTS)
+    write_or_match_run(tmp_path, Run(seed=1), PRINTS)
     (tmp_path / "run.toml").unlink()
-    check_resume(tmp_path, Run(seed=2), {"data": "other"})
-    check_resume(tmp_path, Run(seed=2), {"data": "other"})
+    write_or_match_run(tmp_path, Run(seed=2), {"data": "other"})
+    write_or_match_run(tmp_path, Run(seed=2), {"data": "other"})
     assert "seed = 2" in (tmp_path / "run.toml").read_text()
 
 
@@ -147,7 +147,7 @@ def test_a_model_is_put_in_place_whole_over_what_was_there(tmp_path):
     for half in (place, tmp_path / ".student.part"):
         half.mkdir()
         (half / "old").touch()
-    install(model, place, card="# card")
+    publish(model, place, card="# card")
     assert {path.name: path.read_text() for path in place.iterdir()} == {"weights": "new", "README.md": "# card"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "student"]
 

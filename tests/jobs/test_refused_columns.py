@@ -14,6 +14,7 @@ from tiny_language import make_masked, save
 pytest.importorskip("HanTa")
 
 
+@pytest.mark.slow
 def test_what_was_missing_is_there_when_the_run_is_resumed(tmp_path, monkeypatch):
     out, masked = tmp_path / "run", tmp_path / "masked"
     given = {

@@ -19,6 +19,8 @@ from limbeck.measure.settings import MeasureSettings
 from limbeck.measure.speed import NOTE, measure_speed, median, speed, turns
 from running import Started, limbeck
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [("the film is good", ""), ("a dull plot", "it never ends"), ("joy and tears " * 40, "")]
 POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 

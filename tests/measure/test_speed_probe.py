@@ -28,6 +28,8 @@ from limbeck.measure.size import size_of, weight_bytes
 from limbeck.measure.speed import measure_speed, speed
 from limbeck.measure.speed_probe import by_ctranslate2, by_generate, writes
 
+pytestmark = pytest.mark.slow
+
 WORDS = "der die hund katze läuft schläft the dog cat runs sleeps a b c".split()
 TOKENS = ["</s>", "<unk>", *(f"▁{word}" for word in WORDS), "<pad>"]
 PLACES = 48

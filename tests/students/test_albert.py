@@ -303,6 +303,7 @@ def test_what_cannot_be_shared() -> None:
         Shrink(groups=1).build(shared)
 
 
+@pytest.mark.slow
 def test_a_new_process_opens_it_once_ours_are_registered(tmp_path: Path) -> None:
     student, _ = Shrink(groups=1).build(classifier("bert"))
     student.save_pretrained(tmp_path)

@@ -260,6 +260,7 @@ print(json.dumps([found.tolist(), model.reader.static.weight.requires_grad]))
 """
 
 
+@pytest.mark.slow
 def test_it_opens_where_limbeck_is_not(saved, tmp_path):
     model, folder = saved
     command = [sys.executable, "-c", ELSEWHERE, str(folder), json.dumps(WORDS), json.dumps(KINDS)]

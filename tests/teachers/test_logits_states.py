@@ -23,7 +23,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, NoTeacher, Request, Trace, Want
 from limbeck.teachers import logits as module
 from limbeck.teachers.live import LiveTeacher
-from limbeck.teachers.logits import KEEPABLE, LogitsCache
+from limbeck.teachers.logits import CACHEABLE_STATES, LogitsCache
 from limbeck.teachers.shards import Ragged, from_bytes, read_shard, to_bytes
 
 PRINTS = {"teacher": "t"}
@@ -36,7 +36,7 @@ MODELS = {
     "tag": BertForTokenClassification,
     "answer": BertForQuestionAnswering,
 }
-EVERYTHING = Request(KEEPABLE, hidden=(0, 2, 3), pooled=(1, 3))
+EVERYTHING = Request(CACHEABLE_STATES, hidden=(0, 2, 3), pooled=(1, 3))
 UIDS = list(range(-20, 20))
 
 
@@ -169,8 +169,8 @@ def test_a_cache_of_one_pool_does_not_serve_another(tmp_path, pool):
 
 
 def test_what_a_larger_ask_lacks_is_asked_and_nothing_is_written_twice(tmp_path):
-    small, large = Request(), Request(KEEPABLE, hidden=(1, 3), pooled=(2,))
-    larger = Request(KEEPABLE, hidden=(1, 2, 3), pooled=(2,))
+    small, large = Request(), Request(CACHEABLE_STATES, hidden=(1, 3), pooled=(2,))
+    larger = Request(CACHEABLE_STATES, hidden=(1, 2, 3), pooled=(2,))
     for ask in (small, large, larger):
         cache = LogitsCache(tmp_path, PRINTS, ask)
         assert cache.lacks(torch.tensor(UIDS)).all()
@@ -187,11 +187,11 @@ def test_what_a_larger_ask_lacks_is_asked_and_nothing_is_written_twice(tmp_path)
         assert_same(LogitsCache(tmp_path, PRINTS, ask).teacher().answer(batch), live, batch)
         assert_same(cache.teacher(ask).answer(batch), live, batch)
     with pytest.raises(MismatchError, match=r"no answer \(hidden.9\)"):
-        cache.teacher(Request(KEEPABLE, hidden=(9,))).answer(batch)
+        cache.teacher(Request(CACHEABLE_STATES, hidden=(9,))).answer(batch)
 
 
 def test_an_example_is_there_only_if_all_of_it_is(tmp_path):
-    some, ask = UIDS[:10], Request(KEEPABLE, hidden=(2,))
+    some, ask = UIDS[:10], Request(CACHEABLE_STATES, hidden=(2,))
     filled(tmp_path, ask=Request())
     cache = filled(tmp_path, ask=ask, uids=some)
     assert cache.uids.tolist() == some
@@ -212,7 +212,7 @@ def test_an_example_that_was_written_twice_counts_once(tmp_path):
 
 def test_a_damaged_shard_of_one_layer_costs_this_layer_only(tmp_path):
     filled(tmp_path, ask=Request(), rows_per_shard=100)
-    ask = Request(KEEPABLE, hidden=(2,))
+    ask = Request(CACHEABLE_STATES, hidden=(2,))
     filled(tmp_path, ask=ask)
     shard = sorted(tmp_path.glob("shard-*"))[2]
     lost = open_shard(shard).uids.tolist()
@@ -239,7 +239,7 @@ def test_states_of_another_precision_are_asked_again(tmp_path):
 
 
 def test_states_that_float16_cannot_hold_are_refused(tmp_path):
-    live, ask = live_of("classify", EVERYTHING), Request(KEEPABLE, hidden=(0,))
+    live, ask = live_of("classify", EVERYTHING), Request(CACHEABLE_STATES, hidden=(0,))
     live.request, live.has = ask, ask.want
     with torch.no_grad():
         live.model.bert.embeddings.LayerNorm.weight.fill_(1e5)
@@ -275,7 +275,7 @@ def test_texts_cut_into_other_tokens_are_refused_where_it_matters(tmp_path):
     batch.inputs["attention_mask"][1, 0] = 0
     with pytest.raises(MismatchError, match=r"1 of 4 texts have another number of tokens.*\n.*tokenizer"):
         cached.answer(batch)
-    pooled = LogitsCache(tmp_path / "text", PRINTS, Request(KEEPABLE, pooled=(3,))).teacher()
+    pooled = LogitsCache(tmp_path / "text", PRINTS, Request(CACHEABLE_STATES, pooled=(3,))).teacher()
     assert torch.equal(pooled.answer(batch).pooled[3], cached.answer(batch_of(UIDS[:4])).pooled[3])
     for kind in ("tag", "answer"):
         places = filled(tmp_path / kind, kind, Request()).teacher()
@@ -296,14 +296,18 @@ def test_what_cannot_be_kept_is_refused_before_anything_is_asked(tmp_path):
         LogitsCache(tmp_path, PRINTS).fill(NoTeacher(), [Batch(words, batch.uids, batch.labels, batch.has_label)])
     with pytest.raises(MismatchError, match="0 rows of logits"):
         LogitsCache(tmp_path, PRINTS).fill(NoTeacher(), [batch])
-    for short in (Request(), Request(KEEPABLE, hidden=(1,))):
+    for short in (Request(), Request(CACHEABLE_STATES, hidden=(1,))):
         with pytest.raises(MismatchError, match="does not show layer 2"):
-            LogitsCache(tmp_path, PRINTS, Request(KEEPABLE, hidden=(2,))).fill(live_of("classify", short), [batch])
+            LogitsCache(tmp_path, PRINTS, Request(CACHEABLE_STATES, hidden=(2,))).fill(
+                live_of("classify", short), [batch]
+            )
 
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize(
-    "ask", [Request(), Request(KEEPABLE, hidden=(1,)), Request(KEEPABLE, pooled=(0, 1, 2, 3)), EVERYTHING], ids=str
+    "ask",
+    [Request(), Request(CACHEABLE_STATES, hidden=(1,)), Request(CACHEABLE_STATES, pooled=(0, 1, 2, 3)), EVERYTHING],
+    ids=str,
 )
 def test_the_size_is_known_before(tmp_path, monkeypatch, kind, ask):
     dtype = "float32" if kind == "multilabel" else "float16"
@@ -349,7 +353,7 @@ def poison(shard: Path, name: str) -> None:
 
 
 def test_states_are_read_when_they_are_asked_for_and_only_those(tmp_path):
-    both = Request(KEEPABLE, hidden=(1, 2))
+    both = Request(CACHEABLE_STATES, hidden=(1, 2))
     cache = filled(tmp_path, ask=both, rows_per_shard=100)
     batch = batch_of(UIDS)
     before = cache.teacher().answer(batch)
@@ -399,6 +403,7 @@ def write_on_and_on(folder: str) -> None:
     cache.fill(live_of("classify", EVERYTHING), batches, rows_per_shard=2)
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_whole_answers_and_is_taken_up(tmp_path):
     folder = tmp_path / "cache"
     env = {**os.environ, "OMP_NUM_THREADS": "1"}

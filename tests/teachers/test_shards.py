@@ -136,6 +136,7 @@ def test_what_is_kept_is_served_and_only_that(tmp_path, kind):
         assert kind.serves_the_truth(found, UIDS[19::-1].copy())
 
 
+@pytest.mark.slow
 def test_processes_that_fill_one_folder_at_once_lose_nothing(tmp_path, name, kind, nursery):
     both = [nursery.start(name, tmp_path / "store", first, first + 28) for first in (0, 12)]
     assert [nursery.wait(pid) for pid in both] == [0, 0]

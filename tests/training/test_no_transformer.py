@@ -17,6 +17,8 @@ from limbeck.teachers.live import LiveTeacher
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 
+pytestmark = pytest.mark.slow
+
 TASK = TaskInfo(kind="classify", labels=("no", "yes", "maybe"))
 PIXELS = 12
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 
 class ProgressItem(NamedTuple):
-    """A part of a run and what it costs beside the others, in units of one row through one layer."""
+    """A part of a run and what it costs beside the others, in rows × parameters they pass through."""
 
     name: str
     cost: float

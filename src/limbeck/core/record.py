@@ -226,7 +226,7 @@ class Record(Frozen):
     disagreements: list[Disagreement] = []
     samples: list[Sample] = []
     figures: dict[str, float] = {}  # whatever else was measured
-    seconds: dict[str, float] = {}  # stage → wall time
+    seconds: dict[str, float] = {}  # arm → seconds of training
     citations: list[Citation] = []
     notes: list[str] = []
 

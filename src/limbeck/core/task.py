@@ -21,15 +21,6 @@ WINDOW_KINDS: tuple[WindowKind, ...] = ("tag", "answer")  # a row is a word with
 ENDS = ("start", "end")  # the two rows of a question, and the outputs of a model that answers
 ENCODER_KINDS: tuple[Kind, ...] = (*TEXT_KINDS, *WINDOW_KINDS, "mask-fill")  # what sees the whole text
 
-HUB_TAGS: dict[str, Kind] = {  # what the Hub calls a task → what we do
-    "text-classification": "classify",
-    "token-classification": "tag",
-    "question-answering": "answer",
-    "fill-mask": "mask-fill",
-    "text-generation": "generate",
-    "translation": "translate",
-}
-
 
 @dataclass(frozen=True)
 class Units:

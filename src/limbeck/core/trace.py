@@ -186,9 +186,9 @@ class Trace:
 class Batch:
     """Examples as tensors. `uids` name them wherever they go.
 
-    A row is what one label is of. Of texts it is the text. Of words it is a token: then labels, labelled and asked are
-    [batch, length]. In `tag` it is a word's first token, one row for each place that `asked` marks. In `answer` a text
-    has two rows, where the answer starts and where it ends, and `asked` marks the places it may lie in."""
+    A row is what one label is of. Of texts it is the text. Of running text it is a token: labels, has_label and
+    predicted are [batch, length]. In `tag` it is a word's first token, one row for each that `predicted` marks. In
+    `answer` a text has two rows, where the answer starts and where it ends; `predicted` marks where it may lie."""
 
     task: TaskInfo
     uids: Tensor  # [batch] int64

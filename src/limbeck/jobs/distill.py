@@ -14,7 +14,7 @@ from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Record
 from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import AnyModel, parse_arguments
-from limbeck.jobs.folder import RECORD_FILE, install, locked
+from limbeck.jobs.folder import RECORD_FILE, locked, publish
 from limbeck.jobs.record import build_record
 from limbeck.jobs.settings import CUSTOM, Options, Run, check_names
 from limbeck.measure.speed import MEASURING
@@ -78,7 +78,7 @@ def distill(
         finished = pipeline.run(arguments, {DISTILLED: arguments.run}, folder, watcher, callbacks)
         record = build_record(finished, command, watcher)
         report = Report((record,))
-        install(finished.best()[1].model, folder / "student", card=report.markdown())
+        publish(finished.best()[1].model, folder / "student", card=report.markdown())
         record.save(folder / RECORD_FILE)
         report.save(folder / "report.html")
         small = finished.setup.task.load(str(folder / "student"))

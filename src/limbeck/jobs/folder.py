@@ -58,8 +58,8 @@ def locked(out: Path | str, *, resume: bool) -> Iterator[Path]:
             folder.rmdir()
 
 
-def check_resume(folder: Path, run: Job, fingerprints: Mapping[str, str]) -> None:
-    """Writes down what the run is, or, where one was begun, checks that this is the same.
+def write_or_match_run(folder: Path, run: Job, fingerprints: Mapping[str, str]) -> None:
+    """A new run is written to run.toml and fingerprints.json; one that is resumed must have the same knobs and inputs.
 
     Knobs that concern speed or display alone may differ. A column of a comparison that could not be built before is
     written down when it can."""
@@ -95,7 +95,7 @@ def _untrained(folder: Path, column: str) -> bool:
     return bool(column) and not begun
 
 
-def install(model: Path, place: Path, card: str = "") -> None:
+def publish(model: Path, place: Path, card: str = "") -> None:
     """A copy of a model folder, with its card, in place in one move."""
     if is_main():
         with _moved_to(place) as part:

@@ -1,6 +1,10 @@
-"""The one pipeline: settings → task → setup → arms → teacher outputs → trials → measure → Record.
+"""The one pipeline of every task and of every verb that trains.
 
-`distill` is `compare` with one column; `train` has a model instead of a student, and joins where no teacher is needed.
+    prepare (task, teacher, rows) → plan the arms → write or match run.toml → add baselines
+            → collect the teacher's outputs → fit the budget → trials: train and test each arm with each seed
+
+jobs/record.py then times the models and builds the Record. `distill` is `compare` with one column; `train` has a model
+instead of a student, and joins at the trials.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from limbeck.core.record import Failure
 from limbeck.jobs.arguments import Arguments
 from limbeck.jobs.budget import fit_to_budget
 from limbeck.jobs.compare_settings import CompareRun
-from limbeck.jobs.folder import check_resume, ensure_saved
+from limbeck.jobs.folder import ensure_saved, write_or_match_run
 from limbeck.jobs.plan import ArmPlan, active_parameters, plan_arm, trials, with_baselines
 from limbeck.jobs.record import Finished, timed_as
 from limbeck.jobs.settings import Job, Run, resolve
@@ -43,40 +47,58 @@ def run(
     """Every column of a comparison, or the one of a distillation."""
     settings, several = arguments.run, isinstance(arguments.run, CompareRun)
     failed: list[Failure] = []
+
+    # Prepare: the task, its teacher, the rows in the teacher's tokens
     setup = _prepare(arguments, columns, watcher)
 
-    columns_planned = _plan(columns, setup, arguments.student, watcher, failed)
-    check_named_cache(setup, list(columns_planned.values()), settings)
-    settings = _check_resume(settings, columns, columns_planned, setup, folder)
-    arms, notes = with_baselines(columns_planned, setup.task, several), []
+    # Plan: a student and its steps for every column; then the run is written down, or matches the one begun here
+    planned = _plan(columns, setup, arguments.student, watcher, failed)
+    check_named_cache(setup, list(planned.values()), settings)
+    settings = _write_or_match(settings, columns, planned, setup, folder)
+    arms, notes = with_baselines(planned, setup.task, several), []
     if not several:
-        arms = [replace(arm, title=f"student {'with' if arm.column else 'without'} teacher") for arm in arms]
+        arms = [replace(arm, title=f"student {'with' if arm.uses_teacher else 'without'} teacher") for arm in arms]
         notes = [arms[-1].start.origin]
         watcher.say(notes[0])
     watcher.plan(_progress(settings, setup, arms))
 
+    # Teach: what the arms need of the teacher, collected once; afterwards its memory goes to the students
     outputs = _teach(setup, arms, settings, watcher, failed)
     arms, notes = outputs.arms, [*notes, *outputs.notes]
     if isinstance(settings, CompareRun) and settings.budget_minutes:
         arms, note = fit_to_budget(arms, settings.budget_minutes, folder, watcher)
         notes.append(note)
         watcher.plan(_progress(settings, setup, arms))
-    place = ensure_saved(setup.teacher, folder / "teacher") if setup.teacher else None
-    size = size_of(setup.teacher.network, place) if setup.teacher else None
+    teacher_folder = ensure_saved(setup.teacher, folder / "teacher") if setup.teacher else None
+    teacher_size = size_of(setup.teacher.network, teacher_folder) if setup.teacher else None
     if not outputs.live:
         free_memory(setup)
 
-    results = _trials(arms, folder, watcher, callbacks, failed if several else None)
-    found = Finished(settings.kind, settings, setup, arms, results, folder, outputs.test, place, size)
-    return replace(found, failed=failed, notes=notes, figures=outputs.figures)
+    # Trials: every arm with every seed, trained and tested
+    results, fallen = _trials(arms, folder, watcher, callbacks, keep_going=several)
+    return Finished(
+        kind=settings.kind,
+        run=settings,
+        setup=setup,
+        arms=arms,
+        results=results,
+        folder=folder,
+        teacher_test=outputs.teacher_test,
+        teacher_folder=teacher_folder,
+        teacher_size=teacher_size,
+        failed=[*failed, *fallen],
+        notes=notes,
+        figures=outputs.figures,
+    )
 
 
 def run_without_teacher(
     settings: Job, arm: ArmPlan, setup: Setup, folder: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback]
 ) -> Finished:
-    check_resume(folder, settings, setup.fingerprints)
+    """The same from the trials on, for a model that learns from labels alone."""
+    write_or_match_run(folder, settings, setup.fingerprints)
     watcher.plan(_progress(settings, setup, [arm]))
-    results = _trials([arm], folder, watcher, callbacks)
+    results, _ = _trials([arm], folder, watcher, callbacks, keep_going=False)
     return Finished(settings.kind, settings, setup, [arm], results, folder)
 
 
@@ -119,10 +141,10 @@ def _plan(
     return arms
 
 
-def _check_resume(
+def _write_or_match(
     settings: Run, columns: Mapping[str, Run], arms: Mapping[str, ArmPlan], setup: Setup, folder: Path
 ) -> Run:
-    """The run as it is written down; begun before, it must be the same."""
+    """The run with every default resolved, as run.toml has it; one that was begun in the folder must be the same."""
     resolved = {name: arm.run for name, arm in arms.items() if isinstance(arm.run, Run)}
     for name, column in columns.items():
         if name not in arms:  # spelled out as far as the recipe serves the task
@@ -138,7 +160,7 @@ def _check_resume(
                 prints[what] = value
             elif what not in setup.fingerprints:
                 prints[f"{what} of {name}"] = value
-    check_resume(folder, whole, prints)
+    write_or_match_run(folder, whole, prints)
     return whole
 
 
@@ -165,27 +187,26 @@ def _trials(
     folder: Path,
     watcher: Watcher,
     callbacks: Sequence[TrainerCallback],
-    failed: list[Failure] | None = None,
-) -> dict[str, list[TrialResult]]:
-    """Every arm with every seed. Given a list of failures, one more is noted there, and the others go on."""
+    keep_going: bool,
+) -> tuple[dict[str, list[TrialResult]], list[Failure]]:
+    """Every arm with every seed; with `keep_going` a trial that fails does not stop the others."""
     results: dict[str, list[TrialResult]] = {}
-    fallen: list[Failure] = []
+    failed: list[Failure] = []
     for trial in trials(arms):
         try:
             found = run_trial(trial, folder / "arms", watcher, callbacks)
             results.setdefault(trial.arm.name, []).append(found)
         except Exception as error:
-            if failed is None:
+            if not keep_going:
                 raise
             why = _reason(error)
             watcher.say(f"{trial.title} failed: {why}")
             watcher.at(trial.title, 1.0)
             write_text(folder / "arms" / trial.name / FAILED, why + "\n")
-            fallen.append(Failure(arm=trial.arm.name, seeds=[trial.seed], reason=why))
-            failed.append(fallen[-1])
+            failed.append(Failure(arm=trial.arm.name, seeds=[trial.seed], reason=why))
     if not results:
-        raise LimbeckError(f"every training failed, the first with: {fallen[0].reason}", "mend that, then --resume")
-    return results
+        raise LimbeckError(f"every training failed, the first with: {failed[0].reason}", "mend that, then --resume")
+    return results, failed
 
 
 def _left_out(name: str, error: Exception, watcher: Watcher) -> Failure:

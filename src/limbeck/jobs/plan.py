@@ -20,7 +20,7 @@ from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, NoTeacher, Request, Teacher, Want
 from limbeck.functional.layermap import layer_pairs
-from limbeck.jobs.settings import Job, Run, plan_of, resolve
+from limbeck.jobs.settings import Job, Run, recipe_of, resolve
 from limbeck.measure.size import count_parameters, tables_of
 from limbeck.recipes.recipe import MAIN, Apply, ObjectiveTable, Rewind, Snapshot, Train, from_table, to_table
 from limbeck.students.families import find_family, has_layers, is_family
@@ -50,7 +50,7 @@ class Training:
 
     @property
     def evaluated(self) -> bool:
-        """On dev on the way, and the best weights kept; else the last ones."""
+        """Dev is measured during training and the best weights are kept; otherwise the last."""
         predicts = any(weight and part.answers for weight, part in self.objective.weighted)
         return predicts and self.final
 
@@ -67,7 +67,7 @@ class Start:
 
     network: PreTrainedModel
     origin: str  # a sentence for the report
-    build: Callable[[], PreTrainedModel]  # a new one; what no weights were there for comes from torch's current seed
+    build: Callable[[], PreTrainedModel]  # a fresh one; weights that are not inherited come from torch's seed
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
     if given is None and run.student_from:
         watcher.say(f"loading the student {run.student_from}")
         given = task.load(run.student_from, new_head=True)
-    owner = given or setup.teacher or getattr(setup, "init", None)
+    owner = given or setup.teacher or setup.init
     assert owner is not None
     start = _start(run.student, task, setup, given, owner)
     student = Model(start.network, owner.processor)
@@ -213,7 +213,7 @@ def _start(shape: Shrink, task: Task, setup: Setup, given: Model | None, owner: 
 
 
 def is_unchanged(shape: Shrink, network: PreTrainedModel) -> bool:
-    """Whether a model is to stay as it is. An end from which layers are kept says nothing where all are."""
+    """Whether a model stays as it is. To keep the first or last layers changes nothing where all are kept."""
     keep = "spread" if shape.keep in ("first", "last") else shape.keep
     family = "same" if is_family(network.config.model_type, shape.family) else shape.family
     return shape.but(keep=keep, family=family) == Shrink(family="same")
@@ -232,11 +232,12 @@ def _encoded(task: Task, setup: Setup, student: Model) -> EncodedData:
 
 def planned_steps(run: Run, info: TaskInfo, student: Shape, teacher: Shape) -> tuple[PlannedStep, ...]:
     """The recipe's steps with the run's own objectives and schedules, in order."""
-    recipe = plan_of(run, info)
+    recipe = recipe_of(run, info)
     declared = recipe.every_step(info) if recipe else [Train(from_table(run.objective))]
     known = {step.name for step in declared if isinstance(step, Train)}
-    added = [(stage.after, Train(from_table(stage.objective), name)) for name, stage in run.stages.items()]
-    before, after = ([step for late, step in added if late == end and step.name not in known] for end in (False, True))
+    added = {name: stage for name, stage in run.stages.items() if name not in known}
+    before = [Train(from_table(stage.objective), name) for name, stage in added.items() if not stage.after]
+    after = [Train(from_table(stage.objective), name) for name, stage in added.items() if stage.after]
     steps: list[PlannedStep] = []
     final = False
     for step in [*before, *declared, *after]:

@@ -47,7 +47,7 @@ class Finished:
     arms: Sequence[ArmPlan]
     results: Mapping[str, Sequence[TrialResult]]  # arm → the seeds that were trained
     folder: Path
-    test: Evaluation | None = None  # the teacher on the test split
+    teacher_test: Evaluation | None = None  # the teacher on the test split
     teacher_folder: Path | None = None
     teacher_size: Size | None = None
     failed: Sequence[Failure] = ()
@@ -89,7 +89,7 @@ def build_record(finished: Finished, command: str, watcher: Watcher) -> Record:
         steps={arm.name: [str(step) for step in arm.steps] for arm in finished.done},
         comparisons=_comparisons(finished),
         failed=_together(finished.failed),
-        disagreements=finished.best()[1].disagreements if finished.test is not None else [],
+        disagreements=finished.best()[1].disagreements if finished.teacher_test is not None else [],
         figures=dict(finished.figures),
         seconds={arm.name: sum(one.seconds for one in arm.runs) for arm in arms if arm.role != TEACHER},
         citations=_citations(finished),
@@ -149,7 +149,7 @@ def describe(network: PreTrainedModel) -> str:
 
 
 def _teacher_arm(finished: Finished, speeds: Mapping[str, Speed]) -> list[Arm]:
-    teacher, test = finished.setup.teacher, finished.test
+    teacher, test = finished.setup.teacher, finished.teacher_test
     if test is None:
         return []
     arm = Arm(name=TEACHER, title="teacher, an engine", role=TEACHER, runs=[test.result()])
@@ -220,7 +220,7 @@ def _comparisons(finished: Finished) -> list[Comparison]:
 
     Of many intervals at 95 % one in twenty misses, so that the best of them would be believed too easily. Each is
     taken wider instead (Bonferroni), and all of them hold together at 95 %."""
-    info, test, results = finished.setup.info, finished.test, finished.results
+    info, test, results = finished.setup.info, finished.teacher_test, finished.results
     pairs = {}
     for arm in (arm for arm in finished.done if arm.baseline in results):
         mine, plain = ({one.result.seed: one.statistics for one in results[name]} for name in (arm.name, arm.baseline))

@@ -133,7 +133,7 @@ class CacheRun(TaskKnobs):
     measure: MeasureSettings = knob(MeasureSettings(speed=False, examples=0), "not used here")
 
 
-def plan_of(run: Run, info: TaskInfo) -> Recipe | None:
+def recipe_of(run: Run, info: TaskInfo) -> Recipe | None:
     """The recipe of a run; None where its objective is its own."""
     if run.recipe == CUSTOM:
         return None
@@ -146,7 +146,7 @@ def plan_of(run: Run, info: TaskInfo) -> Recipe | None:
 
 def resolve(run: Run, info: TaskInfo) -> Run:
     """The run with its recipe spelled out, as the file of a finished run has it."""
-    plan, terms = plan_of(run, info), dict(run.objective)
+    plan, terms = recipe_of(run, info), dict(run.objective)
     stages = {name: stage.model_dump() for name, stage in run.stages.items()}
     if plan is not None:
         planned, said = to_table(plan.objective(info)), run.model_dump(exclude_unset=True)

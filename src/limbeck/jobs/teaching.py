@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from limbeck.core.errors import KnobError, MismatchError, ModelError, TeacherMismatch
 from limbeck.core.progress import Watcher
 from limbeck.core.tap import install
-from limbeck.core.trace import ATTENTION_PARTS, NOTHING, NoTeacher, Request, Teacher, Want
+from limbeck.core.trace import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, NoTeacher, Request, Teacher, Want
 from limbeck.data.batches import Collator, Dataset, batches
 from limbeck.data.settings import TaskKnobs
 from limbeck.jobs.plan import ArmPlan, Training
@@ -28,16 +28,16 @@ from limbeck.measure.evaluator import Evaluation
 from limbeck.objectives.sampled import SampledTargets
 from limbeck.objectives.truncated import Truncated
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import COLLECTING, TEXTS, EncodedData, Setup
+from limbeck.tasks.base import COLLECTING, TEXTS_SHARE, EncodedData, Setup
 from limbeck.teachers.live import LiveTeacher, MemoryTeacher
-from limbeck.teachers.logits import KEEPABLE, LogitsCache
+from limbeck.teachers.logits import CACHEABLE_STATES, LogitsCache
 from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.teachers.topk import Manifest, TopKCache
 
 WORTH_SAYING = 20_000_000  # bytes
 TESTED = 0.75  # the share of the outputs over a vocabulary that is there before the training tokens
 TOKENS = Request(Want.LOGITS | Want.TOP | Want.SAMPLED)  # what a live model gives of tokens
-CACHEABLE = Want.TOP | Want.SAMPLED  # of a distribution over a vocabulary
+CACHEABLE_TOKENS = Want.TOP | Want.SAMPLED  # of a distribution over a vocabulary
 _HOW = "make it again with `limbeck cache`, or give another folder with --cache"
 
 
@@ -45,7 +45,7 @@ _HOW = "make it again with `limbeck cache`, or give another folder with --cache"
 class TeacherOutputs:
     """The teacher on test, and the arms with their teachers, targets and evaluators."""
 
-    test: Evaluation | None
+    teacher_test: Evaluation | None
     arms: list[ArmPlan]
     live: bool = False  # some arm runs the teacher at every step, so that it must stay in memory
     notes: list[str] = field(default_factory=list)
@@ -61,9 +61,9 @@ def collect_teacher_outputs(setup: Setup, arms: Sequence[ArmPlan], run: Run, wat
 
 
 def free_memory(setup: Setup) -> None:
-    """All outputs are there: the memory of the teacher's weights goes to the students. What was tied stays tied.
+    """Frees the teacher's weights once all outputs are collected; tied weights stay tied.
 
-    A language model keeps its head: what it showed of the test split is the head's input."""
+    A language model keeps its head: what is remembered of the test split is the head's input."""
     for teacher in (teacher for teacher in setup.teachers if teacher.source):
         if setup.info.level == "vocabulary" and not setup.info.is_seq2seq:
             teacher.network.base_model.to("meta")
@@ -106,24 +106,26 @@ def _collect_logits(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Wa
     assert setup.teacher is not None
     network, always = setup.teacher.network, run.teacher_cache.live
     steps = [step for arm in arms for step in arm.trainings]
-    online = _union(step.teacher_request for step in steps if _runs_live(step, run, KEEPABLE))
+    online = _union(step.teacher_request for step in steps if _runs_live(step, run, CACHEABLE_STATES))
     live: Teacher = NoTeacher()
     if online.want:
-        live = LiveTeacher(_tapped(network, arms) if online.want & ATTENTION_PARTS else network, online | Request())
+        live = LiveTeacher(_tapped(network, arms) if online.want & ATTENTION_PARTS else network, online | ONLY_LOGITS)
     notes = []
     if online.want and not always:
-        notes.append(f"The teacher's {online.want & ~KEEPABLE} cannot be cached: it runs at every step for them.")
+        notes.append(
+            f"The teacher's {online.want & ~CACHEABLE_STATES} cannot be cached: it runs at every step for them."
+        )
         watcher.say(notes[0])
     if always:
         beside: Teacher = LiveTeacher(network)
     else:
-        needed = _union(step.teacher_request for step in steps if not _runs_live(step, run, KEEPABLE))
+        needed = _union(step.teacher_request for step in steps if not _runs_live(step, run, CACHEABLE_STATES))
         cache = _fill_logits(setup, arms, needed, run, watcher)
-        beside = cache.teacher(Request())
+        beside = cache.teacher(ONLY_LOGITS)
     test = setup.task.evaluate_teacher(setup, beside, _cache_folder(run))
 
     def teacher_of(step: Training) -> Teacher:
-        return live if _runs_live(step, run, KEEPABLE) else cache.teacher(step.teacher_request | Request())
+        return live if _runs_live(step, run, CACHEABLE_STATES) else cache.teacher(step.teacher_request | ONLY_LOGITS)
 
     taught = [_with_teacher(arm, beside, test, teacher_of) for arm in arms]
     return TeacherOutputs(test, taught, bool(online.want) or always, notes)
@@ -142,7 +144,7 @@ def _fill_logits(setup: Setup, arms: Sequence[ArmPlan], needed: Request, run: Ru
     """Every row of every split, augmented ones too, each once however many arms need it."""
     assert setup.teacher is not None
     about = {name: setup.fingerprints[name] for name in ("teacher", "tokenizer", "data")}
-    cache = LogitsCache(_cache_folder(run), about, needed | Request())
+    cache = LogitsCache(_cache_folder(run), about, needed | ONLY_LOGITS)
     _say_damaged(cache.damaged, watcher)
     missing, seen = [], np.empty(0, dtype=np.int64)
     for split in (split for arm in arms for split in arm.data.for_teacher):
@@ -183,7 +185,7 @@ def _collect_tokens(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Wa
     wanted = [(arm.data, {step.targets for step in arm.trainings}) for arm in arms]
     data, notes = task.with_targets(setup, wanted, place, watcher)
     arms = [replace(arm, data=one) for arm, one in zip(arms, data, strict=True)]
-    watcher.at(COLLECTING, TEXTS)
+    watcher.at(COLLECTING, TEXTS_SHARE)
     beside, live = _live_teachers(setup, arms)
     test = task.evaluate_teacher(setup, beside[setup.info.vocab_size], place)
     for size in beside.keys() - {setup.info.vocab_size}:  # students that know fewer tokens are compared on those
@@ -194,9 +196,9 @@ def _collect_tokens(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Wa
     for users in _cache_users(setup, arms, run):
         caches[users.name] = users.open(setup, run)
         users.fill(caches[users.name], setup, run, watcher)
-    online = [arm for arm in arms if any(_runs_live(step, run, CACHEABLE) for step in arm.trainings)]
+    online = [arm for arm in arms if any(_runs_live(step, run, CACHEABLE_TOKENS) for step in arm.trainings)]
     if online and not run.teacher_cache.live:
-        whole = _union(arm.teacher_request for arm in online).want & ~CACHEABLE
+        whole = _union(arm.teacher_request for arm in online).want & ~CACHEABLE_TOKENS
         notes.append(f"The objective wants the teacher's {whole}, too large to cache: the teacher runs at every step.")
     for note in notes:
         watcher.say(note)
@@ -205,7 +207,7 @@ def _collect_tokens(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Wa
         size = arm.data.info.vocab_size
 
         def teacher_of(step: Training) -> Teacher:
-            if _runs_live(step, run, CACHEABLE):
+            if _runs_live(step, run, CACHEABLE_TOKENS):
                 return live[size]
             cached = caches[_cache_name(arm, step)].teacher()
             return task.switched(arm.run, setup, cached, arm.data.train(step.targets))
@@ -300,7 +302,7 @@ def _cache_users(setup: Setup, arms: Sequence[ArmPlan], run: Run) -> list[_Cache
     place = place / "tokens" if setup.info.is_seq2seq and not run.teacher_cache.cache else place
     found: dict[tuple[str, str], _CacheUsers] = {}
     for arm, step in [(one, step) for one in arms for step in one.trainings]:
-        if step.teacher_request.want and not _runs_live(step, run, CACHEABLE):
+        if step.teacher_request.want and not _runs_live(step, run, CACHEABLE_TOKENS):
             name = _cache_name(arm, step)
             own = place.with_name(f"{place.name}-{name[0]}{name[1][:6]}") if found else place
             found.setdefault(name, _CacheUsers(name, own)).steps.append((arm, step))
@@ -311,7 +313,7 @@ def check_named_cache(setup: Setup, arms: Sequence[ArmPlan], run: Run) -> None:
     """Refuses a named cache that does not serve the arms, before anything is written."""
     if not setup.info.over_vocabulary or not run.teacher_cache.cache:
         return
-    whole = _union(arm.teacher_request for arm in arms).want & ~CACHEABLE
+    whole = _union(arm.teacher_request for arm in arms).want & ~CACHEABLE_TOKENS
     if whole and run.kind != "compare" and not run.teacher_cache.live:
         raise MismatchError(
             f"the objective wants the teacher's {whole}, of which a cache holds only the top",

@@ -18,7 +18,7 @@ from limbeck.data.settings import MaskSettings
 from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import settings_of
 from limbeck.jobs.distill import Result
-from limbeck.jobs.folder import RECORD_FILE, install, locked
+from limbeck.jobs.folder import RECORD_FILE, locked, publish
 from limbeck.jobs.plan import ArmPlan, Start, Training
 from limbeck.jobs.record import build_record
 from limbeck.jobs.settings import Options, TrainRun
@@ -66,7 +66,7 @@ def train(
     with locked(run.out, resume=resume) as folder:
         run, arm, setup = _plan(run, data, watcher)
         finished = pipeline.run_without_teacher(run, arm, setup, folder, watcher, callbacks)
-        install(finished.best()[1].model, folder / "model")
+        publish(finished.best()[1].model, folder / "model")
         trained = setup.task.load(str(folder / "model"))
         record = build_record(finished, command, watcher)
         record = record.but(fingerprints={"model": fingerprint(trained.network), **record.fingerprints})

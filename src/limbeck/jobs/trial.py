@@ -107,7 +107,7 @@ def _train(trial: Trial, home: Path, watcher: Watcher, callbacks: Sequence[Train
     add_bridges(model, arm.bridges)
     if any(step.student_request.want & ATTENTION_PARTS for step in arm.trainings):
         install(model)
-    work = _Work(trial, home, watcher, callbacks, model)
+    work = _TrialRunner(trial, home, watcher, callbacks, model)
     with explained(home), quiet():
         for number, step in enumerate(arm.steps):
             work.step(number, step)
@@ -120,8 +120,8 @@ def remove(folder: Path) -> None:
 
 
 @dataclass
-class _Work:
-    """A trial on its way: the model, its mask, and what the steps so far came to."""
+class _TrialRunner:
+    """Takes a model and its mask through the steps of a trial, each resumable by itself."""
 
     trial: Trial
     home: Path
@@ -139,13 +139,13 @@ class _Work:
             self.mask = Mask.load(folder / MASK) if (folder / MASK).exists() else Mask()
             self.progress = Progress(**json.loads((folder / DONE).read_text(encoding="utf-8")))
         else:
-            self._do(number, step)
-            if number + 1 < len(self.trial.arm.steps):  # of the last one, the finished trial is the trace
-                self._leave(folder)
+            self._run_step(number, step)
+            if number + 1 < len(self.trial.arm.steps):  # the last step needs no folder: result.json marks it done
+                self._save_step(folder)
                 remove(self._checkpoints(number))
         barrier()  # a later step of another process may need what this one left
 
-    def _do(self, number: int, step: PlannedStep) -> None:
+    def _run_step(self, number: int, step: PlannedStep) -> None:
         if isinstance(step, Training):
             trainer = self._trainer(number, step)
             trainer.train(resume_from_checkpoint=trainer.last_complete_checkpoint())
@@ -231,7 +231,7 @@ class _Work:
     def _sign(self) -> int:
         return 1 if self.trial.arm.data.info.higher_is_better else -1
 
-    def _leave(self, folder: Path) -> None:
+    def _save_step(self, folder: Path) -> None:
         """The step's last file tells that all is there."""
         with atomic(folder / WEIGHTS) as part:
             save_model(self.model, str(part))

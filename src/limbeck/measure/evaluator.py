@@ -22,7 +22,7 @@ from limbeck.measure.predictions import predict, teacher_logits
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import TokenStatistics, token_statistics
 
-TEXTS, BLOCKS = 64, 32  # rows of a batch
+TEXT_BATCH, BLOCKS = 64, 32  # rows of a batch
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Evaluator(ABC):
     passes: ClassVar[tuple[int, int]] = (1, 1)  # forward passes that a row of dev and one of test costs
     info: TaskInfo
     processor: Any
-    splits: Mapping[str, Dataset]  # of these, one that is only measured has test alone
+    splits: Mapping[str, Dataset]  # only `test` where a model is only evaluated
     dev: Dataset
     test_rows: int
     collate: Collator
@@ -144,7 +144,7 @@ class TextEvaluator(Evaluator):
         return teacher_logits(self.teacher, self._batches(name), self.splits[name].uids, self.info.outputs)
 
     def _batches(self, name: str) -> Iterator[Batch]:
-        return batches(self.splits[name], self.collate, TEXTS)
+        return batches(self.splits[name], self.collate, TEXT_BATCH)
 
 
 @dataclass(eq=False)
@@ -173,7 +173,7 @@ class LanguageEvaluator(Evaluator):
         return Evaluation(found.uids, found.sums, self._scores(found), fidelity=found.fidelity, disagreements=apart)
 
     def of_teacher(self, network: PreTrainedModel) -> Evaluation:
-        """A teacher that remembers has the outputs, on the way, with which students are compared when it is gone."""
+        """A MemoryTeacher keeps what it sees here, so that students are compared with it after it is freed."""
         return replace(self.test(network), fidelity=None, disagreements=())
 
     def _statistics(self, model: PreTrainedModel, split: str, teacher: Teacher, examples: int = 0) -> TokenStatistics:

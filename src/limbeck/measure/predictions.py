@@ -93,7 +93,7 @@ def logits_of(task: TaskInfo, logits: Array) -> Array:
     """Logits as float64 [n, outputs]; regression may come as [n]. Refuses another shape and what is not finite."""
     found = np.asarray(logits, dtype=np.float64)
     if task.kind not in TEXT_KINDS:
-        return found  # sums: per block (measure/tokens.py), sentence (tags.py, written.py) or question (spans.py)
+        return found  # sums: per block (measure/tokens.py), sentence (tags.py, translation.py) or question (spans.py)
     if task.kind == "regress" and found.ndim == 1:
         found = found[:, None]
     if found.ndim != 2 or found.shape[1] != task.outputs:

@@ -36,7 +36,7 @@ from limbeck.students.load import kind_of, kind_saved, labels_in, load
 from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 
 COLLECTING = "teacher's outputs"  # the progress item
-TEXTS = 0.6  # the share of it that is done when the teacher has written its texts
+TEXTS_SHARE = 0.6  # the share of it that is done when the teacher has written its texts
 ALL, GOLD = "", "gold"  # training rows by their targets: every row, or those with what people gave
 Options = Any  # a job's settings, built on TaskKnobs, with the tables of its task
 
@@ -170,7 +170,7 @@ class FinishedRun(Protocol):
     @property
     def setup(self) -> Setup: ...
     @property
-    def test(self) -> Evaluation | None: ...
+    def teacher_test(self) -> Evaluation | None: ...
     @property
     def folder(self) -> Path: ...
     @property
@@ -219,10 +219,10 @@ class Task(ABC, Generic[R]):
 
     def prepare(self, data: object, teacher: Model | None, watcher: Watcher, student: Model | None = None) -> Setup[R]:
         """Reads and encodes what all arms share."""
-        splits = self.read(data, teacher, watcher)
         owner = teacher or student
-        if owner is None:
+        if owner is None or not (teacher or self.info.over_vocabulary):  # a cache can teach tokens alone
             raise KnobError("no teacher was given", "name one with --teacher, or make one with `limbeck train`")
+        splits = self.read(data, teacher, watcher)
         encoded = self.settled(splits).encode(splits, owner, watcher, teacher)
         prints = {"teacher": fingerprint(teacher.network)} if teacher else {}
         prints |= {"tokenizer": tokenizer_fingerprint(encoded.processor), **encoded.fingerprints}
@@ -312,7 +312,7 @@ def evaluating(model: Model) -> str:
 
 def translating(watcher: Watcher, share: float) -> None:
     """While a teacher writes its texts."""
-    watcher.at(COLLECTING, TEXTS * share, "translating the training set")
+    watcher.at(COLLECTING, TEXTS_SHARE * share, "translating the training set")
 
 
 TASKS: dict[str, type[Task]] = {}

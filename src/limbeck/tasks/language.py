@@ -31,7 +31,7 @@ from limbeck.tasks.base import ALL, GOLD, EncodedData, Model, Options, Setup, Ta
 from limbeck.teachers.topk import TopKCache
 
 TIMED = 256  # blocks at most
-CACHEABLE = Want.TOP | Want.SAMPLED
+CACHEABLE_TOKENS = Want.TOP | Want.SAMPLED
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class LanguageTask(Task[RunningText]):
     def resolve(self, run: Options, setup: Setup[RunningText], needed: Want) -> Options:
         """A cache serves the masks it holds; a run that fills its own keeps one per epoch."""
         mask = run.table(MaskSettings).settled()
-        cached = needed and not needed & ~CACHEABLE and not run.teacher_cache.live
+        cached = needed and not needed & ~CACHEABLE_TOKENS and not run.teacher_cache.live
         if mask.rounds or not cached:
             return run.but(mask=mask)
         rounds = _cached_rounds(run.teacher_cache.cache) if run.teacher_cache.cache else 0

@@ -48,8 +48,8 @@ def _samples(finished: FinishedRun, evaluator: Seq2SeqEvaluator) -> list[Sample]
     rows = np.linspace(0, evaluator.test_rows - 1, count).round().astype(int).tolist()
     chosen = evaluator.test_texts.take(rows)
     written: dict[str, list[str]] = {}
-    if finished.test is not None and finished.test.texts:
-        written["teacher"] = [finished.test.texts[row] for row in rows]
+    if finished.teacher_test is not None and finished.teacher_test.texts:
+        written["teacher"] = [finished.teacher_test.texts[row] for row in rows]
     for arm in finished.done:
         folder, trusted = str(finished.results[arm.name][0].model), finished.run.trust_remote_code
         network, processor = load(folder, "translate", trust_remote_code=trusted)
@@ -109,8 +109,8 @@ def with_directions(record: Record, finished: FinishedRun) -> Record:
             if points:
                 figures[f"dev {score_name(name)}, {arm}"] = sum(p.dev[score_name(name)] for p in points) / len(points)
     for name, part in texts.parts("test").items():
-        if finished.test is not None:
-            figures[f"{score_name(name)}, teacher"] = evaluator.scores(finished.test.statistics[part])["bleu"]
+        if finished.teacher_test is not None:
+            figures[f"{score_name(name)}, teacher"] = evaluator.scores(finished.teacher_test.statistics[part])["bleu"]
         for arm in runs:
             found = [evaluator.scores(one.statistics[part])["bleu"] for one in finished.results[arm]]
             figures[f"{score_name(name)}, {arm}"] = sum(found) / len(found)

@@ -100,8 +100,7 @@ class TextClassification(Task[Corpus]):
         self, run: Options, setup: Setup[Corpus], student: Model, objectives: Sequence[Objective], needed: Want
     ) -> None:
         teacher = setup.teacher
-        if teacher is None:
-            return
+        assert teacher is not None  # or `prepare` refuses
         check_outputs(student, teacher)
         if not tokenizers_equal(student.processor, teacher.processor):
             _check_tokens(needed, run)

@@ -58,9 +58,9 @@ class WindowTask(Task[WindowRows[W]], Generic[W]):
     def check(
         self, run: Options, setup: Setup[WindowRows[W]], student: Model, objectives: Sequence[Objective], needed: Want
     ) -> None:
-        if setup.teacher is not None:
-            check_outputs(student, setup.teacher)
-            check_alike(student, setup.teacher)
+        assert setup.teacher is not None  # or `prepare` refuses
+        check_outputs(student, setup.teacher)
+        check_alike(student, setup.teacher)
 
 
 def check_alike(

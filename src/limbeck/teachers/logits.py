@@ -30,7 +30,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ONLY_LOGITS, Batch, Request, Teacher, Trace, Want
 from limbeck.teachers.shards import Array, Ints, Ragged, RaggedFolder, join, kind_of
 
-KEEPABLE = Want.LOGITS | Want.POOLED | Want.HIDDEN
+CACHEABLE_STATES = Want.LOGITS | Want.POOLED | Want.HIDDEN
 ROWS_PER_SHARD, BYTES_PER_SHARD = 2048, 2**26  # whichever is reached first
 _BYTES_OF_METADATA, _BYTES_PER_TENSOR = 48, 74  # of a shard's header
 FLOAT16_MOST = 65504.0
@@ -49,9 +49,9 @@ class LogitsCache(RaggedFolder):
         request: Request = ONLY_LOGITS,
         dtype: Precision = "float16",
     ) -> None:
-        if request.want & ~KEEPABLE:
+        if request.want & ~CACHEABLE_STATES:
             raise MismatchError(
-                f"a cache keeps {KEEPABLE} of a teacher, but the objective wants {request.want}",
+                f"a cache keeps {CACHEABLE_STATES} of a teacher, but the objective wants {request.want}",
                 "ask the teacher at every step, with --teacher-cache.live",
             )
         self.request, self.dtype = request, dtype

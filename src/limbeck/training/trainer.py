@@ -31,6 +31,7 @@ from transformers.trainer_callback import PrinterCallback
 from limbeck.core.errors import KnobError
 from limbeck.core.forward import forward
 from limbeck.core.objective import Objective, Rows
+from limbeck.core.process import barrier, is_main, world_size
 from limbeck.core.record import CurvePoint
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ONLY_LOGITS, Batch, Request, Teacher, Trace
@@ -193,9 +194,10 @@ class Distiller(ObjectiveTrainer):
         """The newest complete checkpoint; incomplete ones are removed."""
         folders = sorted(Path(self.args.output_dir).glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
         complete = [path for path in folders if (path / COMPLETE).exists()]
-        for path in folders:
+        for path in folders if is_main() else ():
             if path not in complete:
                 shutil.rmtree(path)
+        barrier()
         return str(complete[-1]) if complete else None
 
     @property
@@ -233,7 +235,7 @@ def _loggers(schedule: Schedule) -> list[str]:
 
 
 def _arguments(schedule: Schedule, task: TaskInfo, folder: Path, seed: int, rows: int, best: bool) -> TrainingArguments:
-    steps_per_epoch = -(-rows // (schedule.batch_size * schedule.accumulate))
+    steps_per_epoch = -(-rows // (schedule.batch_size * schedule.accumulate * world_size()))
     every = -(-steps_per_epoch // schedule.evals_per_epoch)
     return TrainingArguments(
         output_dir=str(folder),
@@ -242,7 +244,7 @@ def _arguments(schedule: Schedule, task: TaskInfo, folder: Path, seed: int, rows
         per_device_eval_batch_size=64,
         gradient_accumulation_steps=schedule.accumulate,
         learning_rate=schedule.learning_rate,
-        warmup_steps=schedule.warmup,
+        warmup_steps=schedule.warmup,  # below 1, a share of all steps
         lr_scheduler_type={"constant": "constant_with_warmup"}.get(schedule.decay, schedule.decay),
         weight_decay=schedule.weight_decay,
         max_grad_norm=schedule.max_grad_norm,

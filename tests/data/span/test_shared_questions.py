@@ -19,6 +19,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_every_answer_is_found_again_from_its_tokens():
     files = {"train": str(SAMPLE), "dev": str(XQUAD / "xquad.de.json.gz"), "test": str(XQUAD / "xquad.en.json.gz")}
     settings = DataSettings(max_length=384, limit=200, **files)
