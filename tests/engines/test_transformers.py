@@ -14,6 +14,8 @@ from limbeck.engines.transformers import TransformersEngine
 from tiny_reverser import forced_log_p, make_marian, make_tokenizer
 from tiny_sources import make_sources, mirrored
 
+pytestmark = pytest.mark.slow
+
 SOURCES = make_sources(30, seed=5, longest=6)
 
 

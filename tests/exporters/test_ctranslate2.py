@@ -17,6 +17,8 @@ from tiny import make_classifier
 from tiny_reverser import common, forced_log_p, make_marian, make_tokenizer, spread
 from tiny_sources import WORDS, make_sources, mirrored
 
+pytestmark = pytest.mark.slow
+
 SOURCES = make_sources(48, seed=5, longest=7)
 PAD = len(WORDS) + 2
 T5 = {

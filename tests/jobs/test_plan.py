@@ -20,6 +20,8 @@ from limbeck.students.sizes import Sizes
 from limbeck.training.progressive import freeze_above, slow_below
 from tiny import make_classifier, make_rows, make_tokenizer
 
+pytestmark = pytest.mark.slow
+
 TASK = TaskInfo(kind="classify", labels=("negative", "positive"))
 BIG = Shape(architecture="bert", layers=4, hidden=32, heads=4, feed_forward=64)
 SMALL = Shape(architecture="bert", layers=2, hidden=16, heads=4, feed_forward=64)
@@ -142,7 +144,6 @@ def test_layer_by_layer_a_term_is_there_for_the_layers_it_names():
     assert [step.focus for step in progressive({"hinton": {}})] == [1, 2, 3]
 
 
-@pytest.mark.slow
 def test_mobilebert_learns_some_of_its_layers_one_by_one():
     result = limbeck.distill(
         make_classifier(seed=5),
@@ -224,7 +225,6 @@ def test_the_student_of_two_stages_is_saved_without_bridges_and_tap(whole):
     assert any("it runs at every step" in note for note in result.record.notes)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("where", "step"), [("checkpoints-00", 3), ("checkpoints-01", 1)])
 def test_cut_off_in_either_stage_it_ends_like_an_unbroken_one(where, step, whole, tmp_path):
     out = tmp_path / "run"

@@ -24,6 +24,8 @@ from limbeck.jobs.plan import Training
 from limbeck.passes.magnitude import Magnitude
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot
 
+pytestmark = pytest.mark.slow
+
 HALF = Apply(Magnitude(fraction=0.5))
 
 
@@ -151,7 +153,6 @@ def test_the_curve_counts_on_over_the_steps(whole):
     assert best.dev["accuracy"] == found.dev_score
 
 
-@pytest.mark.slow
 def test_broken_off_at_every_point_it_ends_like_an_unbroken_run(arm, whole, tmp_path):
     """One run, ended before and after every step is marked as done, inside every training, and before its result."""
     home = tmp_path / "ticket-seed0"
@@ -175,7 +176,6 @@ def test_broken_off_at_every_point_it_ends_like_an_unbroken_run(arm, whole, tmp_
     assert {path.name for path in home.iterdir()} == {"model", "mask.safetensors", "test.safetensors", "result.json"}
 
 
-@pytest.mark.slow
 def test_killed_in_the_second_round_it_ends_like_an_unbroken_run(arm, whole, tmp_path):
     here = Path(tickets.__file__).parent
     paths = os.pathsep.join([str(here), *sys.path])

@@ -38,6 +38,7 @@ FLAGS = [
 OF_THE_BROWSER = re.compile(r"google|gstatic|gvt1|chromium|chrome", re.I)  # what it asks on its own account
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.browser,
     pytest.mark.skipif(BROWSER is None, reason="no chromium, chromium-browser or google-chrome is installed"),
 ]

@@ -13,6 +13,8 @@ from limbeck.core.record import Record
 from limbeck.report import Report, figures
 from limbeck.report.page import page, told_apart
 
+pytestmark = pytest.mark.slow
+
 VOID = {"meta", "link", "br", "input", "img", "hr"}
 
 

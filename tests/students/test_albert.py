@@ -22,6 +22,8 @@ from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
 from students.tiny_encoders import COMMON, CONFIGS, SIZES, batch, classifier, logits, tokenizer
 
+pytestmark = pytest.mark.slow
+
 SHAREABLE = [name for name, make in CONFIGS.items() if make().model_type in FAMILIES]
 KINDS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMaskedLM", "Model")
 
@@ -303,7 +305,6 @@ def test_what_cannot_be_shared() -> None:
         Shrink(groups=1).build(shared)
 
 
-@pytest.mark.slow
 def test_a_new_process_opens_it_once_ours_are_registered(tmp_path: Path) -> None:
     student, _ = Shrink(groups=1).build(classifier("bert"))
     student.save_pretrained(tmp_path)

@@ -16,6 +16,8 @@ from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import Sizes, hidden_coordinates, shape_of, sizes_of
 from students.tiny_translators import FAMILIES, logits, tokenizer, translator
 
+pytestmark = pytest.mark.slow
+
 SINUSOIDS = {"marian": 2}  # tables that are in the state
 FREE_HEADS = ("t5", "t5-gated")
 BASE = Sizes(layers=12, hidden=768, heads=12, feed_forward=3072, decoder_layers=6)

@@ -18,6 +18,8 @@ from limbeck.students.shrink import Shrink, kept_layers
 from limbeck.students.sizes import Sizes, hidden_coordinates, shape_of, sizes_of, spread, within_head
 from students.tiny_encoders import COMMON, CONFIGS, LABELS, SIZES, classifier, logits
 
+pytestmark = pytest.mark.slow
+
 FAMILIES = list(CONFIGS)
 SHARED = ("albert",)  # all layers have the same weights
 

@@ -31,6 +31,8 @@ from tiny_reverser import make_tokenizer
 from tongues import WORDS as WORDS_OF
 from tongues import sentences, translate
 
+pytestmark = pytest.mark.slow
+
 SOURCES = sentences(24, seed=3)
 TARGETS = [translate(source) for source in SOURCES]
 PIECES = train_subwords([*sentences(200), *map(translate, sentences(200))], 90)

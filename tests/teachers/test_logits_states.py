@@ -26,6 +26,8 @@ from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import CACHEABLE_STATES, LogitsCache
 from limbeck.teachers.shards import Ragged, from_bytes, read_shard, to_bytes
 
+pytestmark = pytest.mark.slow
+
 PRINTS = {"teacher": "t"}
 WIDTH, LAYERS = 16, 3
 LABELS = ("a", "b", "c")
@@ -403,7 +405,6 @@ def write_on_and_on(folder: str) -> None:
     cache.fill(live_of("classify", EVERYTHING), batches, rows_per_shard=2)
 
 
-@pytest.mark.slow
 def test_a_killed_writer_leaves_whole_answers_and_is_taken_up(tmp_path):
     folder = tmp_path / "cache"
     env = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -24,6 +24,8 @@ from limbeck.teachers import topk as module
 from limbeck.teachers.shards import DamagedError, from_bytes, read_shard
 from limbeck.teachers.topk import Manifest, TopKCache, TopKTeacher
 
+pytestmark = pytest.mark.slow
+
 UIDS = np.array([3, -(2**62), 11, 6, 2**62 + 5, 4, 1000, 8])
 
 
@@ -347,7 +349,6 @@ def until_more_is_told(told: Path, before: int = 0) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.slow
 def test_two_processes_fill_one_store_while_a_third_reads(tmp_path, nursery):
     folder, both = tmp_path / "store", [tmp_path / "one", tmp_path / "other"]
     pids = [nursery.start(folder, 0, 240, both[0]), nursery.start(folder, 120, 360, both[1])]
@@ -370,7 +371,6 @@ def test_two_processes_fill_one_store_while_a_third_reads(tmp_path, nursery):
     assert sum(store._tokens(shard) < 300 for shard in store.shards.values()) <= 1
 
 
-@pytest.mark.slow
 def test_a_killed_writer_loses_the_batch_in_hand_at_most(tmp_path, nursery):
     chance = random.Random(0)
     folder, told, copy = tmp_path / "store", tmp_path / "told", tmp_path / "copy"

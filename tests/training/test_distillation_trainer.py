@@ -24,7 +24,7 @@ from limbeck import CKA, PKD, Cosine, Labels, LanguageModeling, MiniLMv2, SoftTa
 from limbeck.core.errors import DataError, MismatchError
 from tiny import make_tokenizer
 
-pytestmark = pytest.mark.filterwarnings("ignore:'pin_memory'")
+pytestmark = [pytest.mark.filterwarnings("ignore:'pin_memory'"), pytest.mark.slow]
 SIZES = {"vocab_size": 40, "num_attention_heads": 4, "intermediate_size": 32, "max_position_embeddings": 32}
 PLAIN = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}  # so that two ways can be equal
 

@@ -19,6 +19,8 @@ from limbeck.training.trainer import Distiller
 from tiny import make_tokenizer
 from tiny_places import TAGS, make_questions, make_reader, make_sentences, make_tagger
 
+pytestmark = pytest.mark.slow
+
 MAKE = {
     "tag": (make_tagger, make_sentences, TokenEvaluator),
     "answer": (make_reader, make_questions, SpanEvaluator),

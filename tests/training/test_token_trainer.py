@@ -16,6 +16,8 @@ from limbeck.training.trainer import Distiller
 from tiny import VOCABULARY, make_tokenizer
 from tiny_language import make_causal, make_masked, make_words
 
+pytestmark = pytest.mark.slow
+
 WORDS = len(VOCABULARY)
 TRIPLE = 2.0 * LanguageModeling() + 5.0 * WordKD(temperature=2.0) + 1.0 * Cosine()
 
@@ -105,7 +107,6 @@ def test_micro_batches_of_unequal_token_counts_give_the_gradient_of_one_batch(tm
     assert same(weights(one), weights(many), 2e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_a_run_resumed_inside_an_epoch_ends_like_an_unbroken_one(tmp_path, teacher, rounds):
     words = make_words(make_tokenizer(), documents=50, rounds=rounds)

@@ -22,6 +22,8 @@ from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 from tiny import make_classifier, make_rows, make_tokenizer
 
+pytestmark = pytest.mark.slow
+
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
@@ -83,7 +85,6 @@ class Interrupt(TrainerCallback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.slow
 def test_a_seed_reproduces(tmp_path, corpus, teacher):
     a, b = (distiller(tmp_path / name, corpus, teacher) for name in "ab")
     a.train(), b.train()
@@ -93,7 +94,6 @@ def test_a_seed_reproduces(tmp_path, corpus, teacher):
     assert not same(weights(a), weights(c))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", [7, 13, 25])
 def test_a_run_resumed_in_the_middle_of_an_epoch_ends_like_an_unbroken_one(tmp_path, corpus, teacher, step):
     whole = distiller(tmp_path / "whole", corpus, teacher)
