@@ -14,7 +14,6 @@ import typer
 from typer.core import TyperCommand
 
 from limbeck.core.errors import KnobError
-from limbeck.core.knob import RENAMED
 from limbeck.core.plugins import load_plugins
 
 VERBS = {
@@ -57,6 +56,8 @@ class Verb(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except UsageError as error:
+            from limbeck.core.knob import RENAMED
+
             old = str(getattr(error, "option_name", None) or "")
             *tables, last = old.removeprefix("--").split(".")
             new = ".".join([*(RENAMED.get(name, name).replace("_", "-") for name in tables), last])
