@@ -6,8 +6,9 @@ import pytest
 
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.jobs.compare_settings import CompareRun
-from limbeck.jobs.folder import ensure_saved, locked, publish, save_folder, write_or_match_run
+from limbeck.jobs.folder import ensure_saved, locked, publish, write_or_match_run
 from limbeck.jobs.settings import Run, read_run
+from limbeck.students.model_folder import save_folder
 from limbeck.tasks.base import Model
 from tiny import make_classifier, make_tokenizer
 
@@ -154,9 +155,9 @@ def test_a_model_is_put_in_place_whole_over_what_was_there(tmp_path):
 
 def test_a_saved_tokenizer_does_not_remember_to_what_length_a_run_truncated(tmp_path):
     tokenizer = make_tokenizer()
-    save_folder(Model(make_classifier(), tokenizer), tmp_path / "one")
+    save_folder(make_classifier(), tokenizer, tmp_path / "one")
     tokenizer(["good film", "a very good film"], truncation=True, max_length=3, padding=True)
-    save_folder(Model(make_classifier(), tokenizer), tmp_path / "two")
+    save_folder(make_classifier(), tokenizer, tmp_path / "two")
     one, two = ((tmp_path / name / "tokenizer.json").read_text() for name in ("one", "two"))
     assert one == two
     assert json.loads(two)["truncation"] is None

@@ -14,7 +14,7 @@ from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.core.files import explained, write_text
 from limbeck.core.process import barrier, is_main
 from limbeck.jobs.settings import Job, differences, read_run, write_run
-from limbeck.students.model_folder import quiet
+from limbeck.students.model_folder import quiet, save_folder
 from limbeck.tasks.base import Model
 
 RUN_FILE = "run.toml"
@@ -111,18 +111,9 @@ def ensure_saved(model: Model, place: Path) -> Path:
         return Path(model.source)
     if is_main() and not place.exists():
         with _moved_to(place) as part, quiet():
-            save_folder(model, part)
+            save_folder(model.network, model.processor, part)
     barrier()
     return place
-
-
-def save_folder(model: Model, folder: Path) -> None:
-    """Network and tokenizer; not the lengths to which a run truncated and padded, which a fast tokenizer remembers."""
-    if backend := getattr(model.processor, "backend_tokenizer", None):
-        backend.no_truncation()
-        backend.no_padding()
-    model.network.save_pretrained(folder)
-    model.processor.save_pretrained(folder)
 
 
 @contextmanager

@@ -27,12 +27,10 @@ from limbeck.core.record import CurvePoint, Disagreement, SeedResult
 from limbeck.core.tap import install, uninstall
 from limbeck.core.trace import ATTENTION_PARTS, Batch
 from limbeck.data.batches import to_batch
-from limbeck.jobs.folder import save_folder
 from limbeck.jobs.plan import PlannedStep, Training, Trial
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot
 from limbeck.students.load import name_outputs
-from limbeck.students.model_folder import quiet
-from limbeck.tasks.base import Model
+from limbeck.students.model_folder import quiet, save_folder
 from limbeck.training.bridges import add_bridges, drop_bridges
 from limbeck.training.callbacks import HoldMask, Watch, switching
 from limbeck.training.trainer import Distiller
@@ -203,7 +201,7 @@ class _TrialRunner:
         drop_bridges(model)
         uninstall(model)
         if is_main():
-            save_folder(Model(model, arm.processor or data.processor), self.home / "model")
+            save_folder(model, arm.processor or data.processor, self.home / "model")
         if self.mask.live:
             self.mask.save(self.home / MASK)
         found = data.evaluator.test(model)

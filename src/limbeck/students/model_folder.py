@@ -55,6 +55,15 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def save_folder(network: PreTrainedModel, processor: Any, folder: Path) -> None:
+    """Network and tokenizer; not the lengths to which a run truncated and padded, which a fast tokenizer remembers."""
+    if backend := getattr(processor, "backend_tokenizer", None):
+        backend.no_truncation()
+        backend.no_padding()
+    network.save_pretrained(folder)
+    processor.save_pretrained(folder)
+
+
 @contextmanager
 def explained_opening(source: str | Path, unknown: str = "") -> Iterator[None]:
     """transformers' own refusals, in a sentence; `unknown` is the remedy for an architecture that lacks the head."""

@@ -7,6 +7,7 @@ rows of the whole step, over all processes. A checkpoint counts only once it is 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,7 +32,6 @@ from transformers.trainer_callback import PrinterCallback
 from limbeck.core.errors import KnobError
 from limbeck.core.forward import forward
 from limbeck.core.objective import Objective, Rows
-from limbeck.core.process import barrier, is_main, world_size
 from limbeck.core.record import CurvePoint
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ONLY_LOGITS, Batch, Request, Teacher, Trace
@@ -194,10 +194,10 @@ class Distiller(ObjectiveTrainer):
         """The newest complete checkpoint; incomplete ones are removed."""
         folders = sorted(Path(self.args.output_dir).glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
         complete = [path for path in folders if (path / COMPLETE).exists()]
-        for path in folders if is_main() else ():
+        for path in folders if self.is_world_process_zero() else ():
             if path not in complete:
                 shutil.rmtree(path)
-        barrier()
+        self.accelerator.wait_for_everyone()
         return str(complete[-1]) if complete else None
 
     @property
@@ -235,7 +235,7 @@ def _loggers(schedule: Schedule) -> list[str]:
 
 
 def _arguments(schedule: Schedule, task: TaskInfo, folder: Path, seed: int, rows: int, best: bool) -> TrainingArguments:
-    steps_per_epoch = -(-rows // (schedule.batch_size * schedule.accumulate * world_size()))
+    steps_per_epoch = -(-rows // (schedule.batch_size * schedule.accumulate * int(os.environ.get("WORLD_SIZE", 1))))
     every = -(-steps_per_epoch // schedule.evals_per_epoch)
     return TrainingArguments(
         output_dir=str(folder),
