@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from limbeck.core.errors import KnobError
-from limbeck.core.knob import TABLES, knob
-from limbeck.data.settings import MaskSettings
-from limbeck.jobs.settings import CUSTOM, JobKind, Options, Run, overlay
+from limbeck.core.knob import knob
+from limbeck.jobs.settings import CUSTOM, JobKind, Options, Run, overlay, with_masking
 from limbeck.recipes.recipe import RECIPES
 
 _OF_A_COLUMN = {
@@ -59,9 +58,8 @@ class CompareRun(Run):
     def resolved_with(self, columns: Mapping[str, Run], task: str) -> CompareRun:
         """With all that its resolved columns differ in written out: it reads back as the same columns."""
         recipes = ",".join(self.recipe_names)
-        top = self.spelled_out(task).but(student=self.student.settled("same"), columns={}, recipes=recipes)
-        if task in TABLES["mask"].kinds:
-            top = top.but(mask=top.table(MaskSettings).settled())
+        top = with_masking(self.spelled_out(task), task)
+        top = top.but(student=self.student.settled("same"), columns={}, recipes=recipes)
         own = {name: column.model_dump(exclude=set(_OF_ALL)) for name, column in columns.items()}
         return top.but(columns={name: _beyond(top.model_dump(), table) for name, table in own.items()})
 

@@ -23,12 +23,13 @@ def compress(model: M, passes: Sequence[Pass], batches: Iterable[Batch] = ()) ->
 
     Example:
 
-        >>> import limbeck
-        >>> from torch import nn
-        >>> model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
-        >>> small = limbeck.compress(model, [limbeck.Magnitude(0.5)])
-        >>> limbeck.Mask.of(small).remaining, limbeck.Mask.of(model).remaining
-        (40, 80)
+        import limbeck
+        from torch import nn
+
+        model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
+        small = limbeck.compress(model, [limbeck.Magnitude(0.5)])
+        assert limbeck.Mask.of(small).remaining == 40
+        assert limbeck.Mask.of(model).remaining == 80
     """
     small = copy.deepcopy(model)
     mask, rows = Mask.of(small), list(batches)

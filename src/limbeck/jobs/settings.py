@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
@@ -15,7 +15,7 @@ from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import TABLES, Settings, knob
 from limbeck.core.task import Kind, TaskInfo
-from limbeck.data.settings import TaskKnobs
+from limbeck.data.settings import MaskSettings, TaskKnobs
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import ObjectiveTable, Recipe, StageSettings, find, from_table, to_table
@@ -181,6 +181,14 @@ def _checked(name: str, stage: Options) -> dict[str, Any]:
             f"the stage '{name}' has no objective", f"give it terms, as in [stages.{name}.objective.hinton]"
         )
     return {**stage, "objective": to_table(from_table(stage["objective"]))}
+
+
+J = TypeVar("J", bound="Job")
+
+
+def with_masking(run: J, kind: str) -> J:
+    """With `auto` of the table [mask] decided, for a task that masks and without a recipe that says otherwise."""
+    return run.but(mask=run.table(MaskSettings).settled()) if kind in TABLES["mask"].kinds else run
 
 
 def check_names(run: Run) -> None:

@@ -11,17 +11,15 @@ from transformers import PreTrainedModel, TrainerCallback
 
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
-from limbeck.core.knob import TABLES
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.task import LANGUAGE_KINDS
-from limbeck.data.settings import MaskSettings
 from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import settings_of
 from limbeck.jobs.distill import Result
 from limbeck.jobs.folder import RECORD_FILE, locked, publish
 from limbeck.jobs.plan import ArmPlan, Start, Training
 from limbeck.jobs.record import build_record
-from limbeck.jobs.settings import Options, TrainRun
+from limbeck.jobs.settings import Options, TrainRun, with_masking
 from limbeck.measure.speed import MEASURING
 from limbeck.recipes.recipe import MAIN
 from limbeck.report import Report
@@ -102,9 +100,7 @@ def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmP
     if not encoded.has_gold:
         raise DataError(f"{encoded.card.source} has no labels to learn from", "give labelled rows")
     task = replace(task, info=encoded.info)
-    run = run.spelled_out(task.info.kind)
-    if task.info.kind in TABLES["mask"].kinds:
-        run = run.but(mask=run.table(MaskSettings).settled())
+    run = with_masking(run.spelled_out(task.info.kind), task.info.kind)
     run = run.but(train=run.train.at_width(shape_of(model.network).hidden, task.info))
     prints = {"tokenizer": tokenizer_fingerprint(model.processor), **encoded.fingerprints}
     start = Start(model.network, f"The model starts from {run.model or 'random weights'}.", build)

@@ -7,7 +7,6 @@ rows of the whole step, over all processes. A checkpoint counts only once it is 
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,6 +31,7 @@ from transformers.trainer_callback import PrinterCallback
 from limbeck.core.errors import KnobError
 from limbeck.core.forward import forward
 from limbeck.core.objective import Objective, Rows
+from limbeck.core.process import world_size
 from limbeck.core.record import CurvePoint
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ONLY_LOGITS, Batch, Request, Teacher, Trace
@@ -235,7 +235,7 @@ def _loggers(schedule: Schedule) -> list[str]:
 
 
 def _arguments(schedule: Schedule, task: TaskInfo, folder: Path, seed: int, rows: int, best: bool) -> TrainingArguments:
-    steps_per_epoch = -(-rows // (schedule.batch_size * schedule.accumulate * int(os.environ.get("WORLD_SIZE", 1))))
+    steps_per_epoch = -(-rows // (schedule.batch_size * schedule.accumulate * world_size()))
     every = -(-steps_per_epoch // schedule.evals_per_epoch)
     return TrainingArguments(
         output_dir=str(folder),
