@@ -42,6 +42,7 @@ class DataCard(Frozen):
     read: int
     dropped: dict[str, int] = {}  # reason → rows
     duplicates: int = 0  # rows whose text occurred before; kept
+    overlap: int = 0  # test rows whose text the model also learned from
     conflicts: int = 0  # of those, rows whose label differs from the first one's
     truncated: int = 0  # rows longer than max_length tokens
     splits: dict[str, SplitCard] = {}  # train, dev, test
@@ -54,6 +55,16 @@ class ClassScore(Frozen):
     recall: float
     f1: float
     rows: int
+
+
+class ReliabilityBin(Frozen):
+    """The test rows of which a model was about equally sure."""
+
+    low: float
+    high: float
+    rows: int
+    confidence: float  # mean probability of the predicted class
+    accuracy: float
 
 
 class Fidelity(Frozen):
@@ -85,7 +96,12 @@ class SeedResult(Frozen):
 
     seed: int
     quality: dict[str, float]  # accuracy, f1_macro, matthews, ece, … on the test split
+    before: dict[str, float] = {}  # the same on dev before the first step
+    unseen: dict[str, float] = {}  # the same on the test rows that are not in train, where some are
+    constant: str = ""  # the one answer that the model gave for every row, if it did
     per_class: list[ClassScore] = []
+    confusion: list[list[int]] = []  # label → predicted label → rows, in the task's order of labels
+    reliability: list[ReliabilityBin] = []
     fidelity: Fidelity | None = None
     curve: list[CurvePoint] = []
     seconds: float = 0.0  # training time
@@ -110,6 +126,14 @@ class Speed(Frozen):
     sentences_per_second: float  # in batches
     peak_bytes: int  # resident memory of the process at its highest
     rounds: int
+    busy: bool = False  # other processes held the cores meanwhile: not a figure to quote
+
+
+class Floor(Frozen):
+    """What needs no model: the most frequent class, the mean, the copied source."""
+
+    title: str  # "most frequent class (positive)"
+    quality: dict[str, float]  # on the test split, as the arms'
 
 
 class Shape(Frozen):
@@ -128,6 +152,7 @@ class Arm(Frozen):
     title: str  # what a person reads: "3 layers, distilled"
     role: Literal["teacher", "student", "baseline", "model"]
     objective: str = ""
+    start: str = ""  # where its weights come from: "layers 0, 2, 5 of the teacher"
     shape: Shape | None = None
     runs: list[SeedResult]
     size: Size | None = None
@@ -219,6 +244,7 @@ class Record(Frozen):
     metric: str  # the primary one
     data: DataCard
     arms: list[Arm]
+    floor: Floor | None = None
     artifacts: list[Artifact] = []
     steps: dict[str, list[str]] = {}  # arm → its steps, in their order
     comparisons: list[Comparison] = []
