@@ -1,5 +1,6 @@
 """Fixtures every test may use."""
 
+import gc
 import json
 import os
 from collections.abc import Callable
@@ -11,6 +12,12 @@ from running import TELL, Started
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
 from tiny_reverser import make_marian, train_to_reverse
 from tiny_reverser import make_tokenizer as make_words
+
+
+def pytest_collection_finish() -> None:
+    """The Trainer collects garbage after each training; torch's and transformers' million objects are none."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
