@@ -33,6 +33,7 @@ from limbeck.measure.size import is_ctranslate2
 from limbeck.objectives.labels import DEVLIN_2019
 from limbeck.objectives.supervised import supervised
 from limbeck.students.load import kind_of, kind_saved, labels_in, load
+from limbeck.students.model_folder import model_in
 from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 
 COLLECTING = "teacher's outputs"  # the progress item
@@ -211,7 +212,8 @@ class Task(ABC, Generic[R]):
     def load(self, source: str, *, new_head: bool = False) -> Model:
         """A model that can answer; with `new_head` any that could learn to."""
         info, trusted = self.info if new_head else None, self.knobs.trust_remote_code
-        return Model(*load(source, self.info.kind, info, new_head=new_head, trust_remote_code=trusted), source=source)
+        loaded = load(source, self.info.kind, info, new_head=new_head, trust_remote_code=trusted)
+        return Model(*loaded, source=model_in(source))
 
     def settled(self, splits: R) -> Self:
         """With what reading told: the labels, and the kind where it was left open."""

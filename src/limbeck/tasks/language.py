@@ -25,6 +25,7 @@ from limbeck.measure.evaluator import LanguageEvaluator
 from limbeck.objectives.language import LanguageModeling
 from limbeck.objectives.next_sentence import NextSentence
 from limbeck.students.load import has_next_sentence_head, load
+from limbeck.students.model_folder import model_in
 from limbeck.students.sizes import positions_of
 from limbeck.students.vocabulary import common_vocab, rows_of, vocab_size_of
 from limbeck.tasks.base import ALL, GOLD, EncodedData, Model, Options, Setup, Task, task
@@ -56,7 +57,7 @@ class LanguageTask(Task[RunningText]):
     def load(self, source: str, *, new_head: bool = False) -> Model:
         pairs, trusted = self.knobs.table(BlockSettings).pairs, self.knobs.trust_remote_code
         how = {"new_head": new_head, "next_sentence": pairs, "trust_remote_code": trusted}
-        return Model(*load(source, self.info.kind, **how), source=source)
+        return Model(*load(source, self.info.kind, **how), source=model_in(source))
 
     def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> RunningText:
         return RunningText(self.info, data, only_test)

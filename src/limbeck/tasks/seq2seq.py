@@ -36,6 +36,7 @@ from limbeck.measure.size import is_ctranslate2
 from limbeck.measure.translation import sacrebleu_metrics
 from limbeck.objectives.language import LanguageModeling
 from limbeck.students.load import load
+from limbeck.students.model_folder import model_in
 from limbeck.students.seq2seq import Seq2SeqConfig, decoder_start, languages_said, new_seq2seq
 from limbeck.students.vocabulary import common_vocab, vocab_size_of
 from limbeck.tasks.base import (
@@ -111,7 +112,8 @@ class Translation(Task[TaughtTexts]):
         if is_ctranslate2(source):
             engine = CTranslate2Engine(source, **generation(self.settings))
             return Model(engine, engine.tokenizer, source)
-        return Model(*load(source, "translate", trust_remote_code=self.knobs.trust_remote_code), source=source)
+        loaded = load(source, "translate", trust_remote_code=self.knobs.trust_remote_code)
+        return Model(*loaded, source=model_in(source))
 
     def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> TaughtTexts:
         sacrebleu_metrics()  # or refuses, before anything is translated
