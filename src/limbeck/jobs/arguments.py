@@ -31,6 +31,7 @@ AnyModel: TypeAlias = str | Path | PreTrainedModel | Model
 # The keywords that most people want, by the tables of the run file that they may stand in: the first that a verb has.
 _COMMON: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("recipe", "recipes", "seeds", "seed", "baseline", "budget_minutes", "columns", "beam"), ("",)),
+    **dict.fromkeys(("all_probabilities", "top", "max_new_tokens"), ("",)),
     **dict.fromkeys(("epochs", "learning_rate", "max_steps", "device"), ("train", "")),
     **dict.fromkeys(("batch_size", "threads"), ("train", "", "measure")),
     **dict.fromkeys(("task", "text_column", "pair_column", "label_column", "max_length", "limit"), ("data",)),
