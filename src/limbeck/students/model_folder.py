@@ -61,6 +61,10 @@ def save_folder(network: PreTrainedModel, processor: Any, folder: Path) -> None:
     if backend := getattr(processor, "backend_tokenizer", None):
         backend.no_truncation()
         backend.no_padding()
+    for name in ("padding_side", "truncation_side"):  # save_pretrained writes them only as they were when it was made
+        made, side = getattr(processor, "init_kwargs", {}), getattr(processor, name, None)
+        if side != made.get(name, getattr(type(processor), name, None)):
+            made[name] = side
     network.save_pretrained(folder)
     processor.save_pretrained(folder)
     make_readable(folder)

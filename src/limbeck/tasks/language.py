@@ -129,7 +129,7 @@ class LanguageTask(Task[RunningText]):
 
     def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
         """Texts to go on from, or with [MASK] where a word is left out."""
-        table = read_new(self.knobs.data, data, ("text",))
+        table = read_new(self.knobs.data, data, "text")
         texts = text_column(table, self.knobs.data.text_column, TEXTS, "--text-column")
         return table, [(text,) for text in texts]
 

@@ -121,7 +121,7 @@ class Translation(Task[TaughtTexts]):
         return Model(*loaded, source=model_in(source))
 
     def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
-        table = read_new(self.knobs.data, data, ("source",))
+        table = read_new(self.knobs.data, data, "source")
         flag = self.knobs.table(ParallelSettings).source_column
         return table, [(text.strip(),) for text in text_column(table, flag, SOURCES, "--parallel.source-column")]
 

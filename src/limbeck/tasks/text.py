@@ -88,7 +88,7 @@ class TextClassification(Task[Corpus]):
 
     def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
         settings: DataSettings = self.knobs.data.but(label_column=NO_LABELS)
-        table = read_new(settings, data, ("text", "pair"))
+        table = read_new(settings, data, "text", ("text1", "text2"))
         if len(table.columns) == 1 and not settings.text_column:
             settings = settings.but(text_column=next(iter(table.columns)))
         roles = choose(table, settings)

@@ -16,11 +16,12 @@ from limbeck.data.sources.tables import Table, texts_of
 def read_new(
     settings: DataSettings,
     data: object,
-    names: Sequence[str],
+    name: str,
+    pair: Sequence[str] = (),
     reader: Reader = read_file,
     suffixes: Collection[str] = SUFFIXES,
 ) -> Table:
-    """One table. Bare texts, pairs of them and lines of a file get the columns `names`."""
+    """One table. Bare texts and the lines of a file get a column `name`, bare pairs two of the names `pair`."""
     source = settings.train if data is None else data
     if isinstance(source, str | Path) and str(source):
         path = Path(source).expanduser()
@@ -28,8 +29,8 @@ def read_new(
             raise DataError(f"there is no file {str(source)[:60]!r}", 'texts come in a list, as in ["a text"]')
         if path.is_file() and _has_lines(path, settings, suffixes):
             lines = read_text(path, settings).removesuffix("\n").split("\n")
-            return Table(str(path), {names[0]: lines}, range(1, len(lines) + 1))
-    found = gather(settings.but(dev="", test=""), _as_columns(data, names), reader, suffixes).tables
+            return Table(str(path), {name: lines}, range(1, len(lines) + 1))
+    found = gather(settings.but(dev="", test=""), _as_columns(data, name, pair), reader, suffixes).tables
     if len(found) > 1:
         raise DataError(f"{next(iter(found.values())).source}: there are several splits", "give the file of one")
     return found["train"]
@@ -43,18 +44,15 @@ def _has_lines(path: Path, settings: DataSettings, suffixes: Collection[str]) ->
     return suffix not in suffixes or (suffixes is SUFFIXES and "\t" not in read_text(path, settings).partition("\n")[0])
 
 
-def _as_columns(data: object, names: Sequence[str]) -> object:
+def _as_columns(data: object, name: str, pair: Sequence[str]) -> object:
     if not isinstance(data, list | tuple) or not data:
         return data
-    if all(isinstance(item, str) for item in data) or (len(names) == 1 and all(_is_list(item) for item in data)):
-        return {names[0]: list(data)}
-    if all(_is_list(item) and len(item) == len(names) for item in data):
-        return dict(zip(names, map(list, zip(*data, strict=True)), strict=True))
+    lists = [item for item in data if isinstance(item, list | tuple)]
+    if all(isinstance(item, str) for item in data) or (len(lists) == len(data) and not pair):
+        return {name: list(data)}
+    if all(len(item) == len(pair) for item in lists) and len(lists) == len(data):
+        return dict(zip(pair, map(list, zip(*lists, strict=True)), strict=True))
     return data
-
-
-def _is_list(item: object) -> bool:
-    return isinstance(item, list | tuple)
 
 
 def text_column(table: Table, flag: str, known: Sequence[str], knob: str) -> list[str]:

@@ -84,7 +84,7 @@ def timing_questions(settings: DataSettings, windows: WindowSettings) -> list[tu
 
 def new_questions(settings: DataSettings, windows: WindowSettings, data: object) -> tuple[Table, list[tuple[str, ...]]]:
     """A table of questions, and each with its context."""
-    table = read_new(settings, data, ("question", "context"), read_squad)
+    table = read_new(settings, data, "question", ("question", "context"), read_squad)
     flags = {"question": windows.question_column, "context": windows.context_column}
     pairs = zip(
         *(text_column(table, flags[role], _ROLES[role], f"--windows.{role}-column") for role in flags), strict=True

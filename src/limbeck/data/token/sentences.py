@@ -85,7 +85,7 @@ def reader_of(windows: WindowSettings) -> Reader:
 
 def new_sentences(settings: DataSettings, windows: WindowSettings, data: object) -> tuple[Table, list[tuple[str, ...]]]:
     """A table of sentences to tag, and the words of each; a text that is no list of words is cut into them."""
-    table = read_new(settings, data, ("words",), reader_of(windows), SENTENCE_SUFFIXES)
+    table = read_new(settings, data, "words", (), reader_of(windows), SENTENCE_SUFFIXES)
     name = find_column(table, windows.word_column, _WORDS, _COLUMNS) or next(iter(table.columns))
     cells = [unboxed(cell) for cell in table.columns[name]]
     return table, [
