@@ -7,7 +7,7 @@ result = limbeck.distill(
     teacher="my-classifier", data="reviews.csv", student=Shrink(layers=3),
     objective=0.5 * Labels() + 0.5 * SoftTargets(temperature=4),
 )
-result.student.save_pretrained("small")
+result.save("small")
 result.report.save("report.html")
 """
 
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from limbeck.core.trace import Want as Want
     from limbeck.jobs.bench import bench as bench
     from limbeck.jobs.cache import cache as cache
-    from limbeck.jobs.compare import Compared as Compared
     from limbeck.jobs.compare import compare as compare
     from limbeck.jobs.compare_settings import CompareRun as CompareRun
     from limbeck.jobs.compress import compress as compress
-    from limbeck.jobs.distill import Result as Result
     from limbeck.jobs.distill import distill as distill
     from limbeck.jobs.evaluate import evaluate as evaluate
+    from limbeck.jobs.predict import predict as predict
+    from limbeck.jobs.result import Result as Result
     from limbeck.jobs.settings import CacheRun as CacheRun
     from limbeck.jobs.settings import Run as Run
     from limbeck.jobs.settings import TrainRun as TrainRun

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import File, Print, Resume, execute, gather, show
+from limbeck.cli.verb import File, Print, Resume, execute, gather, need_out, show
 from limbeck.jobs.settings import TrainRun, write_run
 
 
@@ -32,6 +32,7 @@ def train(
     if print_:
         typer.echo(write_run(run), nl=False)
         return
+    need_out(run.out, "runs/teacher")
     from limbeck.jobs.train import train as job
 
     result = execute(job, run=run, resume=resume)

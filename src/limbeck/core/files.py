@@ -85,12 +85,20 @@ def atomic_folder(path: Path | str) -> Iterator[Path]:
         part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         try:
             yield part
-            part.chmod(0o755)
+            make_readable(part)
             if path.exists():
                 shutil.rmtree(path)
             part.rename(path)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+
+def make_readable(folder: Path) -> None:
+    """Lets others read a folder, as far as the umask does: safetensors and tempfile write for their owner alone."""
+    allowed = ~_umask()
+    folder.chmod(0o777 & allowed)
+    for path in folder.rglob("*"):
+        path.chmod((0o777 if path.is_dir() else 0o666) & allowed)
 
 
 @contextmanager

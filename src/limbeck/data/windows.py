@@ -162,6 +162,13 @@ def build_rows(
     return WindowRows(task, division.parts, card, nullable)
 
 
+def unlabelled_rows(rows: Sequence[R], task: TaskInfo) -> WindowRows[R]:
+    """Rows that are only predicted: the test split of nothing else."""
+    empty: RowSelection[R] = RowSelection()
+    parts = {"train": empty, "dev": empty, "test": RowSelection(rows)}
+    return WindowRows(task, parts, DataCard(source="", columns={}, read=len(rows)))
+
+
 def limit_train(division: Division[R], limit: int, notes: list[str]) -> Division[R]:
     """Draws `--data.limit` rows for train; a note says so."""
     train = division.parts["train"]

@@ -16,37 +16,50 @@ from limbeck.data.span.questions import timing_questions
 from limbeck.data.text.examples import timing_texts
 from limbeck.data.token.sentences import timing_sentences
 from limbeck.engines.ctranslate2 import read_facts
+from limbeck.jobs.arguments import documented, settings_of
 from limbeck.jobs.record import measured_record, model_arm
 from limbeck.jobs.settings import BenchRun
 from limbeck.measure.size import is_ctranslate2
 from limbeck.measure.speed import MEASURING, measure_speed
 from limbeck.students.load import load_saved
+from limbeck.students.model_folder import model_in
 from limbeck.tasks.base import kind_of_model
 
 
+@documented(BenchRun)
 def bench(
     models: Sequence[str | Path],
-    texts: Sequence[str] | Sequence[tuple[str, str]] | None = None,
+    data: str | Path | Sequence[str] | Sequence[tuple[str, str]] | None = None,
     *,
+    task: str | None = None,
+    text_column: str | None = None,
+    pair_column: str | None = None,
+    max_length: int | None = None,
+    batch_size: int | None = None,
+    threads: int | None = None,
+    beam: int | None = None,
     run: BenchRun | None = None,
     watcher: Watcher | None = None,
     command: str = "",
+    **knobs: object,
 ) -> Record:
     """Size, latency, throughput and memory of saved models on the same texts, one process at a time.
 
-    `bench(["runs/teacher/model", "runs/small/student"], ["A text.", "Another one."])`
+    `bench(["runs/teacher", "runs/small"], ["A text.", "Another one."])`, or with a file for the texts.
     """
-    run, watcher = run or BenchRun(), watcher or Silent()
+    run, texts = settings_of(BenchRun, locals())
+    watcher = watcher or Silent()
     names = [str(model) for model in models]
     kind = kind_timed(names, run)
-    rows = [(text, "") if isinstance(text, str) else text for text in texts] if texts else _texts(run, kind)
-    beam = run.beam if kind == "translate" else 0
+    given = texts if isinstance(texts, Sequence) else ()
+    rows = [(text, "") if isinstance(text, str) else text for text in given] or _texts(run, kind)
+    width = run.beam if kind == "translate" else 0
     watcher.plan([ProgressItem(MEASURING, 1.0)])
     arms = [_sized(name, run.trust_remote_code) for name in names]  # what cannot be loaded is refused at once
-    folders = {name: Path(name) for name in names}
-    speeds = measure_speed(folders, rows, run.measure, run.data.max_length, watcher, beam)
+    folders = {name: Path(model_in(name)) for name in names}
+    speeds = measure_speed(folders, rows, run.measure, run.data.max_length, watcher, width)
     watcher.at(MEASURING, 1.0)
-    knobs = {"models": names, "measure": run.measure.model_dump(), "max_length": run.data.max_length}
+    written = {"models": names, "measure": run.measure.model_dump(), "max_length": run.data.max_length}
     return measured_record(
         "bench",
         "bench",
@@ -54,7 +67,7 @@ def bench(
         TaskInfo(kind=kind),
         DataCard(source=f"{len(rows)} texts", columns={}, read=len(rows)),
         [arm.model_copy(update={"speed": speeds[arm.name]}) for arm in arms],
-        knobs | ({"translate": {"test_beam": beam}} if beam else {}),
+        written | ({"translate": {"test_beam": width}} if width else {}),
     )
 
 
@@ -87,4 +100,4 @@ def _sized(source: str, trust_remote_code: bool) -> Arm:
     if is_ctranslate2(source):
         read_facts(source)  # or refuses: without them it may write something else
         return model_arm(source, "model", source, None)
-    return model_arm(source, "model", source, load_saved(source, trust_remote_code=trust_remote_code)[0])
+    return model_arm(source, "model", model_in(source), load_saved(source, trust_remote_code=trust_remote_code)[0])

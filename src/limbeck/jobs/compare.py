@@ -3,52 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
 from limbeck.core.progress import Silent, Watcher
-from limbeck.core.record import Record
 from limbeck.jobs import pipeline
-from limbeck.jobs.arguments import AnyModel, parse_arguments
+from limbeck.jobs.arguments import AnyModel, documented, parse_arguments
 from limbeck.jobs.compare_settings import CompareRun, columns_of
-from limbeck.jobs.folder import RECORD_FILE, locked
+from limbeck.jobs.folder import locked
 from limbeck.jobs.record import build_record
+from limbeck.jobs.result import Result, make_result
 from limbeck.jobs.settings import CUSTOM, Options, Run, check_names
 from limbeck.measure.speed import MEASURING
 from limbeck.recipes.recipe import find
-from limbeck.report import Report
 from limbeck.students.shrink import Shrink
 
 
-@dataclass(frozen=True)
-class Compared:
-    """What a person gets: the table, the page, and where the models lie."""
-
-    record: Record
-    report: Report
-    folder: Path
-    models: dict[str, Path]  # of each column and baseline, the best seed by dev
-
-
+@documented(CompareRun)
 def compare(
     teacher: AnyModel = "",
     data: object = None,
-    recipes: str | Sequence[str] = "",
+    recipes: str | Sequence[str] | None = None,
     student: Shrink | AnyModel | None = None,
     *,
     out: str | Path = "",
+    layers: int | None = None,
     epochs: float | None = None,
     learning_rate: float | None = None,
     batch_size: int | None = None,
+    max_steps: int | None = None,
     seeds: int | None = None,
     seed: int | None = None,
+    baseline: bool | None = None,
     task: str | None = None,
+    metric: str | None = None,
     text_column: str | None = None,
+    pair_column: str | None = None,
     label_column: str | None = None,
     max_length: int | None = None,
+    limit: int | None = None,
+    device: str | None = None,
     budget_minutes: float | None = None,
     columns: Mapping[str, Options] | None = None,
     tokenizer: Any = None,
@@ -59,15 +55,16 @@ def compare(
     watcher: Watcher | None = None,
     command: str = "",
     **knobs: object,
-) -> Compared:
+) -> Result:
     """Sets recipes side by side: the same teacher, data and seeds, and each against its student without a teacher.
 
     Arguments are those of `distill`; `recipes` names the columns, and `columns` holds the knobs in which one differs:
     `compare(teacher, "reviews.csv", ["finetune", "hinton"], seeds=3, columns={"hinton": {"student": {"layers": 2}}})`.
-    A column that is refused or fails is told of, and the others go on; with `resume` it is tried again.
+    A column that is refused or fails is told of, and the others go on; with `resume` it is tried again. The result's
+    `student` is the best by dev of those with a teacher; `result.save("small", "hinton")` writes the one of a column.
     """
-    named = {"recipes": recipes if isinstance(recipes, str) else ",".join(recipes)} if recipes else {}
-    arguments = parse_arguments(CompareRun, locals(), **named)
+    recipes = recipes if isinstance(recipes, str | None) else ",".join(recipes)
+    arguments = parse_arguments(CompareRun, locals())
     chosen = columns_of(arguments.run)
     serving = [column for column in chosen.values() if _serves(column)]
     for column in serving or chosen.values():  # the others are left out, and told of
@@ -76,13 +73,10 @@ def compare(
     with locked(arguments.run.out, resume=resume) as folder:
         finished = pipeline.run(arguments, chosen, folder, watcher, callbacks)
         record = build_record(finished, command, watcher)
-        report = Report((record,))
-        record.save(folder / RECORD_FILE)
-        report.save(folder / "report.html")
-        report.save(folder / "report.md")
+        result = make_result(finished, record, finished.best()[1].model, arguments.temporary)
+        result.report.save(folder / "report.md")
         watcher.at(MEASURING, 1.0)
-        best = {name: max(done, key=lambda one: one.dev_score).model for name, done in finished.results.items()}
-        return Compared(record, report, folder, best)
+        return result
 
 
 def _serves(run: Run) -> bool:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedModel, TrainerCallback
+from transformers import TrainerCallback
 
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Watcher
-from limbeck.core.record import Record
 from limbeck.jobs import pipeline
-from limbeck.jobs.arguments import AnyModel, parse_arguments
-from limbeck.jobs.folder import RECORD_FILE, locked, publish
+from limbeck.jobs.arguments import AnyModel, documented, parse_arguments
+from limbeck.jobs.folder import locked, publish
 from limbeck.jobs.record import build_record
+from limbeck.jobs.result import Result, make_result
 from limbeck.jobs.settings import CUSTOM, Options, Run, check_names
 from limbeck.measure.speed import MEASURING
 from limbeck.recipes.recipe import to_table
@@ -25,17 +24,7 @@ from limbeck.students.shrink import Shrink
 DISTILLED = "distilled"  # the arm
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a person gets: the model, ready to use, and the proof."""
-
-    student: PreTrainedModel
-    tokenizer: Any
-    record: Record
-    report: Report
-    folder: Path
-
-
+@documented(Run)
 def distill(
     teacher: AnyModel = "",
     data: object = None,
@@ -44,16 +33,24 @@ def distill(
     *,
     out: str | Path = "",
     recipe: str | None = None,
+    layers: int | None = None,
     epochs: float | None = None,
     learning_rate: float | None = None,
     batch_size: int | None = None,
+    max_steps: int | None = None,
     seeds: int | None = None,
     seed: int | None = None,
     baseline: bool | None = None,
     task: str | None = None,
+    metric: str | None = None,
     text_column: str | None = None,
+    pair_column: str | None = None,
     label_column: str | None = None,
     max_length: int | None = None,
+    limit: int | None = None,
+    class_weights: str | None = None,
+    label_smoothing: float | None = None,
+    device: str | None = None,
     tokenizer: Any = None,
     reading: Options | None = None,
     run: Run | None = None,
@@ -67,8 +64,9 @@ def distill(
 
     `teacher` is a folder, a hub id or a model (then give its `tokenizer`); `data` a file, a folder, a hub id, a
     `datasets` object or a list of rows; `student` a `Shrink`, or a model to start from. Further knobs are as in a run
-    file, `reading` those of its table `data`: `distill(…, train={"patience": 2}, reading={"pair_column": "b"})`.
-    Without `out` everything goes to a new temporary folder.
+    file, `reading` those of its table `data`: `distill(…, train={"patience": 2}, reading={"dev": "dev.csv"})`.
+    Without `out` everything goes to a temporary folder, which is there as long as the result: `result.save("small")`
+    writes model, tokenizer and card.
     """
     own: dict[str, object] = {} if objective is None else {"recipe": CUSTOM, "objective": to_table(objective)}
     arguments = parse_arguments(Run, locals(), **own)
@@ -77,10 +75,7 @@ def distill(
     with locked(arguments.run.out, resume=resume) as folder:
         finished = pipeline.run(arguments, {DISTILLED: arguments.run}, folder, watcher, callbacks)
         record = build_record(finished, command, watcher)
-        report = Report((record,))
-        publish(finished.best()[1].model, folder / "student", card=report.markdown())
-        record.save(folder / RECORD_FILE)
-        report.save(folder / "report.html")
-        small = finished.setup.task.load(str(folder / "student"))
+        publish(finished.best()[1].model, folder / "student", card=Report((record,)).markdown())
+        result = make_result(finished, record, folder / "student", arguments.temporary)
         watcher.at(MEASURING, 1.0)
-        return Result(small.network, small.processor, record, report, folder)
+        return result

@@ -12,24 +12,28 @@ from limbeck.core.fingerprint import fingerprint
 from limbeck.core.progress import ProgressItem, Silent, Watcher
 from limbeck.core.record import Record, Sample
 from limbeck.data.seq2seq.pairs import Parallel
-from limbeck.jobs.arguments import AnyModel, model_of, settings_of
+from limbeck.jobs.arguments import AnyModel, documented, model_of, settings_of
 from limbeck.jobs.record import measured_record, model_arm
-from limbeck.jobs.settings import MeasuredKnobs
+from limbeck.jobs.settings import MeasuredKnobs, Options
 from limbeck.tasks.base import evaluating, task_of
 
 SHOWN = 20  # generated texts that the report shows
 
 
+@documented(MeasuredKnobs)
 def evaluate(
     model: AnyModel,
     data: object = None,
     teacher: AnyModel = "",
     *,
     task: str | None = None,
+    metric: str | None = None,
     text_column: str | None = None,
+    pair_column: str | None = None,
     label_column: str | None = None,
     max_length: int | None = None,
     tokenizer: Any = None,
+    reading: Options | None = None,
     run: MeasuredKnobs | None = None,
     watcher: Watcher | None = None,
     command: str = "",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +22,14 @@ from limbeck.tasks.base import Model
 RUN_FILE = "run.toml"
 RECORD_FILE = "record.json"
 PRINTS_FILE = "fingerprints.json"  # of what the run reads: knobs name files, and files change
+
+
+class TemporaryFolder:
+    """A folder for a run without one: it is there as long as its holder, at most until Python ends."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="limbeck-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 @contextmanager

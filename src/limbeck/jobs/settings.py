@@ -46,6 +46,17 @@ class BenchRun(MeasuredKnobs):
     beam: int = knob(5, "of seq2seq models: beam size; 1 is greedy", at_least=1, short="--beam")
 
 
+class PredictRun(TaskKnobs):
+    """What a model says of new texts."""
+
+    out: str = knob("", "file for the rows with their answers: .csv, .tsv, .jsonl or .parquet", short="--out")
+    batch_size: int = knob(32, "texts per forward pass", at_least=1, short="--batch-size")
+    device: str = knob("auto", "cpu, cuda, cuda:1, mps, …; auto: a GPU where there is one", short="--device")
+    all_probabilities: bool = knob(False, "classify, multilabel: the probability of every class, not only the answer's")
+    top: int = knob(5, "mask-fill: words given for each [MASK]", at_least=1, short="--top")
+    max_new_tokens: int = knob(50, "generate: tokens of a continuation at most", at_least=1, short="--max-new-tokens")
+
+
 class Job(MeasuredKnobs):
     """Of every verb that trains."""
 

@@ -14,15 +14,14 @@ from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.task import LANGUAGE_KINDS
 from limbeck.jobs import pipeline
-from limbeck.jobs.arguments import settings_of
-from limbeck.jobs.distill import Result
-from limbeck.jobs.folder import RECORD_FILE, locked, publish
+from limbeck.jobs.arguments import documented, in_folder, settings_of
+from limbeck.jobs.folder import locked, publish
 from limbeck.jobs.plan import ArmPlan, Start, Training
 from limbeck.jobs.record import build_record
+from limbeck.jobs.result import Result, make_result
 from limbeck.jobs.settings import Options, TrainRun, with_masking
 from limbeck.measure.speed import MEASURING
 from limbeck.recipes.recipe import MAIN
-from limbeck.report import Report
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import GOLD, Setup, Task, task_of
 from limbeck.tasks.seq2seq import Translation
@@ -30,6 +29,7 @@ from limbeck.tasks.seq2seq import Translation
 FROM_SCRATCH = {"epochs": 20.0}  # a model without pre-trained weights has everything to learn
 
 
+@documented(TrainRun)
 def train(
     model: str | Path = "",
     data: object = None,
@@ -38,11 +38,18 @@ def train(
     epochs: float | None = None,
     learning_rate: float | None = None,
     batch_size: int | None = None,
+    max_steps: int | None = None,
     seed: int | None = None,
     task: str | None = None,
+    metric: str | None = None,
     text_column: str | None = None,
+    pair_column: str | None = None,
     label_column: str | None = None,
     max_length: int | None = None,
+    limit: int | None = None,
+    class_weights: str | None = None,
+    label_smoothing: float | None = None,
+    device: str | None = None,
     reading: Options | None = None,
     run: TrainRun | None = None,
     resume: bool = False,
@@ -53,13 +60,12 @@ def train(
 ) -> Result:
     """Trains `model`, a folder or a hub id, on `data`; the trained model lies in `out`/model.
 
+    Without `out` everything goes to a temporary folder, which is there as long as the result.
     An encoder gets a head for the labels; a language model learns running text; a seq2seq model may start from scratch.
     `train("bert-base-uncased", "reviews.csv", out="runs/teacher", epochs=3)`
     """
     run, data = settings_of(TrainRun, locals())
-    run = run.but(**{name: str(value) for name, value in (("model", model), ("out", out)) if value})
-    if not run.out:
-        raise KnobError("no folder for the result was given", "name one with --out")
+    run, temporary = in_folder(run.but(model=str(model)) if model else run, out)
     watcher = watcher or Silent()
     with locked(run.out, resume=resume) as folder:
         run, arm, setup = _plan(run, data, watcher)
@@ -68,11 +74,9 @@ def train(
         trained = setup.task.load(str(folder / "model"))
         record = build_record(finished, command, watcher)
         record = record.but(fingerprints={"model": fingerprint(trained.network), **record.fingerprints})
-        record.save(folder / RECORD_FILE)
-        report = Report((record,))
-        report.save(folder / "report.html")
+        result = make_result(finished, record, folder / "model", temporary)
         watcher.at(MEASURING, 1.0)
-        return Result(trained.network, trained.processor, record, report, folder)
+        return result
 
 
 def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmPlan, Setup]:

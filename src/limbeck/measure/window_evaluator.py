@@ -74,6 +74,10 @@ class WindowEvaluator(Evaluator, Generic[P, C]):
             return found
         return replace(found, disagreements=self.disagreements(predicted, self._teacher_test))
 
+    def predictions(self, model: PreTrainedModel) -> Predicted[P, C]:
+        """Of the test split, whether its rows have labels or not."""
+        return self._predicted("test", model, NoTeacher())[0]
+
     def of_teacher(self, network: PreTrainedModel) -> Evaluation:
         return self.scored("test", self._teacher_test.values)
 

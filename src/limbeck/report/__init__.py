@@ -36,6 +36,26 @@ class Report:
         record = self.records[0]
         return comparison_card(record) if record.kind == "compare" else model_card(record)
 
+    def __str__(self) -> str:
+        """The tables of the terminal, plain and 80 columns wide."""
+        import io
+
+        from rich.console import Console
+
+        from limbeck.report.table import terminal_table
+
+        console = Console(file=io.StringIO(), width=80, color_system=None, force_terminal=False, legacy_windows=False)
+        with console.capture() as written:
+            for record in self.records:
+                console.print(terminal_table(record))
+        return "\n".join(line.rstrip() for line in written.get().rstrip().splitlines())
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
     def save(self, path: Path | str) -> Path:
         """Writes the page (.html, or report.html in a folder) or the Markdown (.md), whole or not at all."""
         path = Path(path)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import ModelError
+from limbeck.core.files import make_readable
 from limbeck.students.families import register_if_ours
 from limbeck.students.sizes import clip_max_length
 
@@ -60,8 +61,13 @@ def save_folder(network: PreTrainedModel, processor: Any, folder: Path) -> None:
     if backend := getattr(processor, "backend_tokenizer", None):
         backend.no_truncation()
         backend.no_padding()
+    for name in ("padding_side", "truncation_side"):  # save_pretrained writes them only as they were when it was made
+        made, side = getattr(processor, "init_kwargs", {}), getattr(processor, name, None)
+        if side != made.get(name, getattr(type(processor), name, None)):
+            made[name] = side
     network.save_pretrained(folder)
     processor.save_pretrained(folder)
+    make_readable(folder)
 
 
 @contextmanager
@@ -129,8 +135,25 @@ def read_model(
     return model.eval(), set(info["missing_keys"]), {entry[0] for entry in info["mismatched_keys"]}
 
 
+def model_in(where: str | Path) -> str:
+    """The model of a run, where its folder is named; anything else stands for itself."""
+    folder = Path(where).expanduser()
+    done, begun = ((folder / name).is_file() for name in ("record.json", "run.toml"))
+    if not (done or begun) or (folder / "config.json").is_file():
+        return str(where)
+    for name in ("student", "model"):  # of distill, and of train
+        if (folder / name / "config.json").is_file():
+            return str(folder / name)
+    if begun and not done:
+        raise ModelError(f"{folder} holds an unfinished run", "finish it: run its command again with --resume")
+    if several := sorted((folder / "arms").glob("*/model")):
+        raise ModelError(f"{folder} holds a comparison of several models", f"name one of them, such as {several[0]}")
+    return str(where)
+
+
 def find_folder(where: str | Path) -> Path:
     """The folder at `where`, or the local copy of the hub model of that name. Its files are checked."""
+    where = model_in(where)
     folder = Path(where).expanduser()
     if folder.exists():
         if not folder.is_dir():

@@ -1,7 +1,8 @@
 """A Task is one kind of problem. Everything outside this room is the same for all of them.
 
-`Task` calls the methods of a kind of problem, which do not call back. To add one, write `read`, `encode` and
-`timing_inputs`, and an `Evaluator`; every other method has a default that serves models which give logits.
+`Task` calls the methods of a kind of problem, which do not call back. To add one, write `read`, `encode`,
+`timing_inputs`, `new_rows` and `predict`, and an `Evaluator`; every other method has a default that serves models which
+give logits.
 """
 
 from __future__ import annotations
@@ -27,17 +28,22 @@ from limbeck.core.record import DataCard, Record, SeedResult
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import Dataset, Split
+from limbeck.data.sources.tables import Table
 from limbeck.measure.evaluator import Evaluation as Evaluation
 from limbeck.measure.evaluator import Evaluator
 from limbeck.measure.size import is_ctranslate2
 from limbeck.objectives.labels import DEVLIN_2019
 from limbeck.objectives.supervised import supervised
 from limbeck.students.load import kind_of, kind_saved, labels_in, load
+from limbeck.students.model_folder import model_in
+from limbeck.students.sizes import positions_of
 from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 
 COLLECTING = "teacher's outputs"  # the progress item
 TEXTS_SHARE = 0.6  # the share of it that is done when the teacher has written its texts
 ALL, GOLD = "", "gold"  # training rows by their targets: every row, or those with what people gave
+Inputs = tuple[str, ...]  # what a model reads of a row: a text, a pair, a question and its context, or words
+Answer = dict[str, object]  # what is predicted of a row, by the name of its column
 Options = Any  # a job's settings, built on TaskKnobs, with the tables of its task
 
 
@@ -206,12 +212,28 @@ class Task(ABC, Generic[R]):
     def timing_inputs(self, setup: Setup[R]) -> list[tuple[str, str]]:
         """(text, second text) of the test split, to time models on."""
 
+    @abstractmethod
+    def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
+        """Rows to predict, which need no label, and what a model reads of each; nothing but "" where a row is empty."""
+
+    @abstractmethod
+    def predict(self, model: Model, rows: Sequence[Inputs]) -> list[Answer]:
+        """What the model answers to each of these rows, under the same names for all of them."""
+
+    def longest(self, model: Model) -> int:
+        """Tokens read of a text to predict: all that the model can, unless --data.max-length says otherwise."""
+        settings = self.knobs.data
+        if "max_length" in settings.model_fields_set:
+            return int(settings.max_length)
+        return positions_of(model.network) or int(model.processor.model_max_length)
+
     # The walk of the data
 
     def load(self, source: str, *, new_head: bool = False) -> Model:
         """A model that can answer; with `new_head` any that could learn to."""
         info, trusted = self.info if new_head else None, self.knobs.trust_remote_code
-        return Model(*load(source, self.info.kind, info, new_head=new_head, trust_remote_code=trusted), source=source)
+        loaded = load(source, self.info.kind, info, new_head=new_head, trust_remote_code=trusted)
+        return Model(*loaded, source=model_in(source))
 
     def settled(self, splits: R) -> Self:
         """With what reading told: the labels, and the kind where it was left open."""

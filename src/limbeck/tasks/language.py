@@ -17,17 +17,22 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import LANGUAGE_KINDS, Kind, TaskInfo
 from limbeck.core.trace import Want
+from limbeck.data.columns import TEXTS
 from limbeck.data.language.corpus import LanguageCorpus, load_language
 from limbeck.data.language.examples import MaskedTokens, NextTokens, Tokens
 from limbeck.data.language.masking import Masker, count_tokens
 from limbeck.data.settings import BlockSettings, MaskSettings
+from limbeck.data.sources.new_rows import read_new, text_column
+from limbeck.data.sources.tables import Table
 from limbeck.measure.evaluator import LanguageEvaluator
+from limbeck.measure.language_answers import continuations, fill_masks
 from limbeck.objectives.language import LanguageModeling
 from limbeck.objectives.next_sentence import NextSentence
 from limbeck.students.load import has_next_sentence_head, load
+from limbeck.students.model_folder import model_in
 from limbeck.students.sizes import positions_of
 from limbeck.students.vocabulary import common_vocab, rows_of, vocab_size_of
-from limbeck.tasks.base import ALL, GOLD, EncodedData, Model, Options, Setup, Task, task
+from limbeck.tasks.base import ALL, GOLD, Answer, EncodedData, Inputs, Model, Options, Setup, Task, task
 from limbeck.teachers.topk import TopKCache
 
 TIMED = 256  # blocks at most
@@ -56,7 +61,7 @@ class LanguageTask(Task[RunningText]):
     def load(self, source: str, *, new_head: bool = False) -> Model:
         pairs, trusted = self.knobs.table(BlockSettings).pairs, self.knobs.trust_remote_code
         how = {"new_head": new_head, "next_sentence": pairs, "trust_remote_code": trusted}
-        return Model(*load(source, self.info.kind, **how), source=source)
+        return Model(*load(source, self.info.kind, **how), source=model_in(source))
 
     def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> RunningText:
         return RunningText(self.info, data, only_test)
@@ -121,6 +126,19 @@ class LanguageTask(Task[RunningText]):
         rows = np.linspace(0, len(blocks) - 1, min(TIMED, len(blocks))).astype(int)
         ids = [blocks.ids[blocks.tokens(row)] for row in rows]
         return [(text, "") for text in processor.batch_decode(ids, skip_special_tokens=True)]
+
+    def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
+        """Texts to go on from, or with [MASK] where a word is left out."""
+        table = read_new(self.knobs.data, data, "text")
+        texts = text_column(table, self.knobs.data.text_column, TEXTS, "--text-column")
+        return table, [(text,) for text in texts]
+
+    def predict(self, model: Model, rows: Sequence[Inputs]) -> list[Answer]:
+        info = replace(self.info, vocab_size=vocab_size_of(model.network, model.processor))
+        how = model.network, model.processor, info, [text for (text,) in rows], self.knobs.batch_size
+        if info.kind == "mask-fill":
+            return fill_masks(*how, self.longest(model), self.knobs.top)
+        return [{"continuation": text} for text in continuations(*how, self.longest(model), self.knobs.max_new_tokens)]
 
     def same_encoding(self, setup: Setup[RunningText], student: Model) -> bool:
         """The mask of an arm may be its recipe's own, its network may know fewer tokens, or be padded otherwise."""

@@ -26,24 +26,30 @@ from limbeck.data.seq2seq.pairs import Parallel, ParallelCorpus, read_parallel
 from limbeck.data.seq2seq.sequences import Sequences
 from limbeck.data.seq2seq.subwords import train_subwords
 from limbeck.data.settings import DirectionSettings, ParallelSettings
+from limbeck.data.sources.new_rows import read_new, text_column
+from limbeck.data.sources.parallel import SOURCES
+from limbeck.data.sources.tables import Table
 from limbeck.engines.base import Engine, check_beam
 from limbeck.engines.black_boxes import Command, Endpoint
 from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
-from limbeck.engines.transformers import ARCHITECTURE_SETTINGS, generation_config
+from limbeck.engines.transformers import ARCHITECTURE_SETTINGS, TransformersEngine, generation_config
 from limbeck.measure.evaluator import Evaluation
-from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator, generation
+from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator, best_texts, generation
 from limbeck.measure.size import is_ctranslate2
 from limbeck.measure.translation import sacrebleu_metrics
 from limbeck.objectives.language import LanguageModeling
 from limbeck.students.load import load
+from limbeck.students.model_folder import model_in
 from limbeck.students.seq2seq import Seq2SeqConfig, decoder_start, languages_said, new_seq2seq
 from limbeck.students.vocabulary import common_vocab, vocab_size_of
 from limbeck.tasks.base import (
     ALL,
     GOLD,
+    Answer,
     EncodedData,
     Evaluated,
     FinishedRun,
+    Inputs,
     Model,
     Options,
     Setup,
@@ -111,13 +117,32 @@ class Translation(Task[TaughtTexts]):
         if is_ctranslate2(source):
             engine = CTranslate2Engine(source, **generation(self.settings))
             return Model(engine, engine.tokenizer, source)
-        return Model(*load(source, "translate", trust_remote_code=self.knobs.trust_remote_code), source=source)
+        loaded = load(source, "translate", trust_remote_code=self.knobs.trust_remote_code)
+        return Model(*loaded, source=model_in(source))
+
+    def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
+        table = read_new(self.knobs.data, data, "source")
+        flag = self.knobs.table(ParallelSettings).source_column
+        return table, [(text.strip(),) for text in text_column(table, flag, SOURCES, "--parallel.source-column")]
+
+    def predict(self, model: Model, rows: Sequence[Inputs]) -> list[Answer]:
+        """What the test beam gives, as in `evaluate`."""
+        engine: Engine = model.network
+        if not isinstance(engine, CTranslate2Engine):
+            engine = TransformersEngine(model.network, model.processor, **generation(self.settings))
+        found = engine.translate([self.parallel.prefix + row[0] for row in rows], self.beam)
+        return [{"translation": text} for text in best_texts(found)]
+
+    @property
+    def parallel(self) -> ParallelSettings:
+        """With the language tag before what people put before every source."""
+        parallel = cast(ParallelSettings, self.knobs.table(ParallelSettings))
+        return parallel.but(prefix=(prefix_of(parallel.tag) if parallel.tag else "") + parallel.prefix)
 
     def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> TaughtTexts:
         sacrebleu_metrics()  # or refuses, before anything is translated
-        parallel = self.knobs.table(ParallelSettings)
-        tagged = parallel.but(prefix=(prefix_of(parallel.tag) if parallel.tag else "") + parallel.prefix)
-        return TaughtTexts(**vars(read_parallel(self.knobs.data, tagged, data, watcher, only_test)), task=self.info)
+        found = read_parallel(self.knobs.data, self.parallel, data, watcher, only_test)
+        return TaughtTexts(**vars(found), task=self.info)
 
     def evaluator(
         self, model: Model, corpus: ParallelCorpus, parts: Mapping[str, slice] | None = None

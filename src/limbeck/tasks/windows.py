@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from limbeck.core.errors import MismatchError
 from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.core.objective import Objective
-from limbeck.core.progress import Watcher
-from limbeck.core.task import Kind
+from limbeck.core.progress import Silent, Watcher
+from limbeck.core.task import Kind, TaskInfo
 from limbeck.core.trace import Want
 from limbeck.data.settings import WindowSettings
-from limbeck.data.span.questions import Question, read_questions
+from limbeck.data.sources.tables import Table
+from limbeck.data.span.questions import Question, new_questions, read_questions, unlabelled_questions
 from limbeck.data.span.windows import encode_questions
-from limbeck.data.token.sentences import Sentence, read_sentences
+from limbeck.data.token.sentences import Sentence, is_plain, new_sentences, read_sentences, unlabelled_sentences
 from limbeck.data.token.windows import encode_sentences
 from limbeck.data.windows import WindowCorpus, WindowRow, WindowRows
-from limbeck.measure.evaluator import Evaluator
-from limbeck.measure.window_evaluator import SpanEvaluator, TokenEvaluator
+from limbeck.measure.tags import entities
+from limbeck.measure.window_evaluator import SpanEvaluator, TokenEvaluator, WindowEvaluator
 from limbeck.students.load import labels_in
-from limbeck.tasks.base import EncodedData, Model, Options, Setup, Task, task
+from limbeck.tasks.base import Answer, EncodedData, Inputs, Model, Options, Setup, Task, task
 from limbeck.tasks.text import check_outputs, data_fingerprint, encoded_rows, labels_fingerprint
 
 W = TypeVar("W", bound=WindowRow)
@@ -32,7 +33,7 @@ W = TypeVar("W", bound=WindowRow)
 class WindowTask(Task[WindowRows[W]], Generic[W]):
     """Reads windows; what is predicted of them is the subclasses' own."""
 
-    evaluator: ClassVar[Callable[..., Evaluator]]
+    evaluator: ClassVar[Callable[..., WindowEvaluator[Any, Any]]]
 
     @abstractmethod
     def cut(self, splits: WindowRows[W], processor: Any, watcher: Watcher) -> WindowCorpus:
@@ -51,6 +52,12 @@ class WindowTask(Task[WindowRows[W]], Generic[W]):
         prints = {"data": data_fingerprint(corpus, salt), "labels": labels_fingerprint(corpus, golds)}
         evaluator = self.evaluator(corpus, model.processor, settings, self.knobs.measure.examples)
         return encoded_rows(corpus.splits, evaluator, corpus.card, prints)
+
+    def predictions(self, model: Model, rows: WindowRows[W]) -> Iterator[tuple[Any, Any]]:
+        """What is predicted of each row, and how sure the model is of it."""
+        corpus, settings = self.cut(rows, model.processor, Silent()), self.knobs.table(WindowSettings)
+        evaluator = self.evaluator(corpus, model.processor, settings)
+        return zip(*evaluator.predictions(model.network), strict=True)
 
     def timing_inputs(self, setup: Setup[WindowRows[W]]) -> list[tuple[str, str]]:
         return [row.texts for row in setup.splits.parts["test"].rows]
@@ -80,19 +87,37 @@ def check_alike(
         )
 
 
+def _tagged(words: Inputs, tags: Sequence[str], sure: Sequence[float], info: TaskInfo) -> Answer:
+    """The tag of every word, and the entities they make: an entity is as sure as its least sure word."""
+    found = sorted(entities(tags, is_plain(info.labels)), key=lambda entity: entity[1])
+    spans = [
+        {"type": name, "text": " ".join(words[first : last + 1]), "probability": min(sure[first : last + 1])}
+        for name, first, last in found
+    ]
+    return {"words": list(words), "tags": list(tags), "entities": spans}
+
+
 @task
 @dataclass(frozen=True)
 class TokenClassification(WindowTask[Sentence]):
     """A tag for each word, in windows of long texts."""
 
     kinds: ClassVar[tuple[Kind, ...]] = ("tag",)
-    evaluator: ClassVar[Callable[..., Evaluator]] = TokenEvaluator
+    evaluator: ClassVar[Callable[..., WindowEvaluator[Any, Any]]] = TokenEvaluator
 
     def read(
         self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False
     ) -> WindowRows[Sentence]:
         known = labels_in(model.network.config) if model else ()
         return read_sentences(self.knobs.data, self.knobs.table(WindowSettings), data, known, only_test)
+
+    def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
+        return new_sentences(self.knobs.data, self.knobs.table(WindowSettings), data)
+
+    def predict(self, model: Model, rows: Sequence[Inputs]) -> list[Answer]:
+        info = replace(self.info, labels=labels_in(model.network.config))
+        found = self.predictions(model, unlabelled_sentences(rows, info))
+        return [_tagged(words, tags, sure, info) for words, (tags, sure) in zip(rows, found, strict=True)]
 
     def cut(self, splits: WindowRows[Sentence], processor: Any, watcher: Watcher) -> WindowCorpus:
         return encode_sentences(splits, processor, self.knobs.data, self.knobs.table(WindowSettings), watcher)
@@ -104,12 +129,21 @@ class QuestionAnswering(WindowTask[Question]):
     """The span of a text that answers a question, or none."""
 
     kinds: ClassVar[tuple[Kind, ...]] = ("answer",)
-    evaluator: ClassVar[Callable[..., Evaluator]] = SpanEvaluator
+    evaluator: ClassVar[Callable[..., WindowEvaluator[Any, Any]]] = SpanEvaluator
 
     def read(
         self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False
     ) -> WindowRows[Question]:
         return read_questions(self.knobs.data, self.knobs.table(WindowSettings), data, only_test)
+
+    def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
+        return new_questions(self.knobs.data, self.knobs.table(WindowSettings), data)
+
+    def predict(self, model: Model, rows: Sequence[Inputs]) -> list[Answer]:
+        """A question has no answer only where --windows.null-threshold says when."""
+        nullable = "null_threshold" in self.knobs.table(WindowSettings).model_fields_set
+        found = self.predictions(model, unlabelled_questions(rows, nullable))
+        return [{"answer": answer, "probability": sure} for answer, sure in found]
 
     def cut(self, splits: WindowRows[Question], processor: Any, watcher: Watcher) -> WindowCorpus:
         return encode_questions(splits, processor, self.knobs.data, self.knobs.table(WindowSettings), watcher)

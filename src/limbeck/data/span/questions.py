@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from limbeck.core.errors import DataError
@@ -14,11 +14,12 @@ from limbeck.core.task import ENDS, TaskInfo
 from limbeck.data.columns import NO_LABELS, find_column
 from limbeck.data.settings import DataSettings, WindowSettings
 from limbeck.data.sources.gather import Tables, gather
+from limbeck.data.sources.new_rows import read_new, text_column
 from limbeck.data.sources.squad import read_squad
 from limbeck.data.sources.tables import NUMBER, Table, is_missing, unboxed
 from limbeck.data.splits import RowSelection, divide, in_order, measured_split
 from limbeck.data.uids import parts_split_hash
-from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_train
+from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_train, unlabelled_rows
 
 _ROLES = {
     "question": ("question", "query"),
@@ -79,6 +80,23 @@ def read_questions(
 def timing_questions(settings: DataSettings, windows: WindowSettings) -> list[tuple[str, str]]:
     """(question, context) of every row of a file, with an answer or without."""
     return [row.texts for row in _select(settings, windows, None, Counter())[1]["train"].rows]
+
+
+def new_questions(settings: DataSettings, windows: WindowSettings, data: object) -> tuple[Table, list[tuple[str, ...]]]:
+    """A table of questions, and each with its context."""
+    table = read_new(settings, data, "question", ("question", "context"), read_squad)
+    flags = {"question": windows.question_column, "context": windows.context_column}
+    pairs = zip(
+        *(text_column(table, flags[role], _ROLES[role], f"--windows.{role}-column") for role in flags), strict=True
+    )
+    return table, list(pairs)
+
+
+def unlabelled_questions(rows: Sequence[tuple[str, ...]], nullable: bool) -> WindowRows[Question]:
+    questions = [
+        Question(row, (row[0], row[1]), (), False, f"row {number}", row, 0.0) for number, row in enumerate(rows, 1)
+    ]
+    return replace(unlabelled_rows(questions, TaskInfo(kind="answer", labels=ENDS)), nullable=nullable)
 
 
 def _select(

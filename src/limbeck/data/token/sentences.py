@@ -15,19 +15,23 @@ from limbeck.data.settings import DataSettings, WindowSettings
 from limbeck.data.sources.conll import SUFFIXES as CONLL
 from limbeck.data.sources.conll import is_conll, read_conll
 from limbeck.data.sources.files import SUFFIXES
-from limbeck.data.sources.gather import Tables, gather
+from limbeck.data.sources.gather import Reader, Tables, gather
+from limbeck.data.sources.new_rows import read_new
 from limbeck.data.sources.squad import read_squad
 from limbeck.data.sources.tables import Table, is_missing, unboxed
 from limbeck.data.splits import RowSelection, divide, in_order, measured_split
 from limbeck.data.text.labels import match
 from limbeck.data.uids import parts_split_hash
-from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_train
+from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_train, unlabelled_rows
 
 OUTSIDE = "O"
 _WORDS = ("tokens", "words", "token", "word", "text", "sentence")
 _TAGS = ("tags", "ner_tags", "labels", "label", "ner", "tag", "pos_tags", "upos", "pos", "chunk_tags")
 _ENTITY = re.compile(r"[BIESLU](-.*)?", re.DOTALL)
 _ABSENT = (None, "", -100)
+SENTENCE_SUFFIXES = {*SUFFIXES, *CONLL}
+_IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff"  # each a word of its own
+_WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]+(?:[-'’.][^\W{_IDEOGRAPHS}]+)*|[^\w\s]")
 _COLUMNS = "name columns with --windows.word-column and --windows.tag-column"
 
 
@@ -72,13 +76,36 @@ def timing_sentences(settings: DataSettings, windows: WindowSettings) -> list[tu
     return [row.texts for row in _select(settings, windows, None)[1]["train"].rows]
 
 
-def _select(
-    settings: DataSettings, windows: WindowSettings, data: object | None
-) -> tuple[Tables, Parts, dict[str, str]]:
+def reader_of(windows: WindowSettings) -> Reader:
     def read(path: Path, settings: DataSettings) -> Table:
         return read_conll(path, settings, windows) if is_conll(path) else read_squad(path, settings)
 
-    source = gather(settings, data, read, {*SUFFIXES, *CONLL})
+    return read
+
+
+def new_sentences(settings: DataSettings, windows: WindowSettings, data: object) -> tuple[Table, list[tuple[str, ...]]]:
+    """A table of sentences to tag, and the words of each; a text that is no list of words is cut into them."""
+    table = read_new(settings, data, "words", (), reader_of(windows), SENTENCE_SUFFIXES)
+    name = find_column(table, windows.word_column, _WORDS, _COLUMNS) or next(iter(table.columns))
+    cells = [unboxed(cell) for cell in table.columns[name]]
+    return table, [
+        tuple(_WORD.findall(cell)) if isinstance(cell, str) else tuple(map(str, _list(cell, name, table.where(row))))
+        for row, cell in enumerate(cells)
+    ]
+
+
+def unlabelled_sentences(rows: Sequence[tuple[str, ...]], task: TaskInfo) -> WindowRows[Sentence]:
+    sentences = [
+        Sentence(words, (" ".join(words), ""), ("",) * len(words), False, f"row {number}", words, 0.0)
+        for number, words in enumerate(rows, 1)
+    ]
+    return unlabelled_rows(sentences, task)
+
+
+def _select(
+    settings: DataSettings, windows: WindowSettings, data: object | None
+) -> tuple[Tables, Parts, dict[str, str]]:
+    source = gather(settings, data, reader_of(windows), SENTENCE_SUFFIXES)
     found = {split: _select_table(table, settings, windows) for split, table in in_order(source.tables).items()}
     return source, {split: part for split, (part, _) in found.items()}, next(columns for _, columns in found.values())
 

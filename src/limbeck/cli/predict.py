@@ -1,0 +1,131 @@
+"""`limbeck predict`: what a model says of new texts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from limbeck.cli.flags import with_knobs
+from limbeck.cli.verb import gather
+from limbeck.core.errors import DataError, KnobError
+from limbeck.jobs.settings import PredictRun
+
+if TYPE_CHECKING:
+    from limbeck.tasks.base import Answer, Inputs
+
+    Answered = Iterator[tuple[Inputs, Answer]]
+
+SHOWN = 20  # rows of a table for the eye
+
+
+@with_knobs(PredictRun)
+def predict(
+    model: Annotated[str, typer.Argument(help="a model's folder, a run's folder, or a hub id")],
+    text: Annotated[str, typer.Argument(help="one text, or a question")] = "",
+    second: Annotated[str, typer.Argument(help="the second text of a pair, or the context of a question")] = "",
+    knobs: dict[str, Any] | None = None,
+) -> None:
+    """Answer new texts with a model: one text, a file, or standard input, a text per line.
+
+    limbeck predict runs/small "a lovely film"
+
+    limbeck predict runs/small --data new.csv --out answers.csv
+
+    cat texts.txt | limbeck predict runs/small > answers.tsv
+
+    The file keeps its own columns; the answers stand beside them. A pair or a question with its context is a row of a
+    file, two arguments, or a line with a tab between them.
+    """
+    run = PredictRun(**gather(None, knobs))
+    if text and run.data.train:
+        raise KnobError("both a text and --data are given", "leave out one of the two")
+    data: list[Any] | None = [(text, second) if second else text] if text else None
+    piped = not text and not run.data.train
+    if piped and sys.stdin.isatty():
+        raise DataError(
+            "no text was given", "give one in quotes, a file with --data, or lines: cat texts.txt | limbeck predict …"
+        )
+    from limbeck.cli.display import watching
+    from limbeck.jobs.predict import Predictor
+    from limbeck.jobs.predict import predict as job
+
+    if run.out:
+        with watching() as watcher:
+            answers = job(model, list(_lines(sys.stdin)) if piped else data, run=run, watcher=watcher)
+        typer.echo(f"answers {run.out} ({len(answers):,} rows)")
+        return
+    predictor = Predictor.of(run, model)
+    if piped or text:
+        some = _chunks(_lines(sys.stdin), run.batch_size) if piped else [data]
+        rows = (predictor.task.new_rows(part)[1] for part in some)
+        _show((row, answer) for part in rows for row, answer in zip(part, predictor.answers(part), strict=True))
+        return
+    _, every = predictor.task.new_rows(data)
+    with watching() as watcher:
+        found = zip(every, predictor.answers(every, watcher), strict=True)
+        shown = list(islice(found, SHOWN)) if sys.stdout.isatty() else []
+        if not shown:
+            _show(found)
+    if shown:
+        _table(shown)
+        if len(every) > SHOWN:
+            typer.echo(f"… and {len(every) - SHOWN:,} rows more; --out answers.csv writes all of them")
+
+
+def _lines(stream: Iterable[str]) -> Iterator[str | tuple[str, ...]]:
+    """A text per line; where the first line has a tab, two texts."""
+    pairs = None
+    for number, line in enumerate(stream, 1):
+        line = line.removesuffix("\n").removesuffix("\r")
+        pairs = "\t" in line if pairs is None else pairs
+        parts = tuple(line.split("\t"))
+        if pairs and len(parts) != 2:
+            raise DataError(f"line {number} has {len(parts)} parts between tabs, but line 1 has two", "mend that line")
+        yield parts if pairs else line
+
+
+def _chunks(lines: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    while some := list(islice(lines, size)):
+        yield some
+
+
+def _show(found: Answered) -> None:
+    """A table for people, or a line for each text with tabs between the parts of its answer."""
+    if sys.stdout.isatty():
+        _table(list(found))
+        return
+    from limbeck.jobs.answers import cell
+
+    try:
+        for _, answer in found:
+            print("\t".join(" ".join(cell(name, value).split()) for name, value in answer.items()), flush=True)
+    except BrokenPipeError:  # whoever reads has had enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _table(found: Sequence[tuple[Inputs, Answer]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    names = next((list(answer) for _, answer in found if answer), [])
+    table = Table("text", *names, box=None, pad_edge=False, header_style="dim")
+    for row, answer in found:
+        parts = " ".join(row) if "tags" in answer else " | ".join(row)
+        table.add_row(*(escape(part) for part in (parts, *(_readable(answer.get(name)) for name in names))))
+    Console().print(table)
+
+
+def _readable(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, dict):
+        return f"{value['type']} {value['text']}"
+    if isinstance(value, list):
+        return ("; " if any(isinstance(one, list) for one in value) else ", ").join(map(_readable, value))
+    return "" if value is None else str(value)

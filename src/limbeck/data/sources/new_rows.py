@@ -1,0 +1,64 @@
+"""Rows to predict: a table without labels, bare texts from Python, or the lines of a plain text file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from limbeck.core.errors import DataError
+from limbeck.data.columns import find_column
+from limbeck.data.settings import DataSettings
+from limbeck.data.sources.files import PLAIN, SUFFIXES, read_file, read_text, suffix_of
+from limbeck.data.sources.gather import Reader, gather
+from limbeck.data.sources.tables import Table, texts_of
+
+
+def read_new(
+    settings: DataSettings,
+    data: object,
+    name: str,
+    pair: Sequence[str] = (),
+    reader: Reader = read_file,
+    suffixes: Collection[str] = SUFFIXES,
+) -> Table:
+    """One table. Bare texts and the lines of a file get a column `name`, bare pairs two of the names `pair`."""
+    source = settings.train if data is None else data
+    if isinstance(source, str | Path) and str(source):
+        path = Path(source).expanduser()
+        if not path.exists() and len(str(source).split()) > 1:
+            raise DataError(f"there is no file {str(source)[:60]!r}", 'texts come in a list, as in ["a text"]')
+        if path.is_file() and _has_lines(path, settings, suffixes):
+            lines = read_text(path, settings).removesuffix("\n").split("\n")
+            return Table(str(path), {name: lines}, range(1, len(lines) + 1))
+    found = gather(settings.but(dev="", test=""), _as_columns(data, name, pair), reader, suffixes).tables
+    if len(found) > 1:
+        raise DataError(f"{next(iter(found.values())).source}: there are several splits", "give the file of one")
+    return found["train"]
+
+
+def _has_lines(path: Path, settings: DataSettings, suffixes: Collection[str]) -> bool:
+    """Plain text, a text per line; a .txt with a tab in its first line is a table."""
+    suffix = suffix_of(path)
+    if suffix in suffixes and suffix not in PLAIN:
+        return False
+    return suffix not in suffixes or (suffixes is SUFFIXES and "\t" not in read_text(path, settings).partition("\n")[0])
+
+
+def _as_columns(data: object, name: str, pair: Sequence[str]) -> object:
+    if not isinstance(data, list | tuple) or not data:
+        return data
+    lists = [item for item in data if isinstance(item, list | tuple)]
+    if all(isinstance(item, str) for item in data) or (len(lists) == len(data) and not pair):
+        return {name: list(data)}
+    if all(len(item) == len(pair) for item in lists) and len(lists) == len(data):
+        return dict(zip(pair, map(list, zip(*lists, strict=True)), strict=True))
+    return data
+
+
+def text_column(table: Table, flag: str, known: Sequence[str], knob: str) -> list[str]:
+    """The texts of the column that a flag or its name tells, or of the only one; "" where a cell is empty."""
+    remedy = f"pass {knob} NAME"
+    name = find_column(table, flag, known, remedy) or (next(iter(table.columns)) if len(table.columns) == 1 else "")
+    if not name:
+        raise DataError(f"{table.source}: no column is known as the text; its columns: {table.listed}", remedy)
+    return texts_of(table, name, remedy)
