@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Array = NDArray[Any]
-SAME = 0.01  # the share of the labels' deviation by which numbers may differ and still be one answer
+SAME = 1e-4  # the share of the labels' deviation by which numbers may differ and still be one answer
 
 
 def predict(
@@ -174,8 +174,8 @@ def confidence(task: TaskInfo, logits: Array) -> Array:
 
 
 def constant(task: TaskInfo, logits: Array, labels: Array) -> str:
-    """The one answer of every row; "" where answers differ. Numbers do where they are further apart than a hundredth
-    of the labels' deviation."""
+    """The one answer of every row; "" where answers differ. Numbers do where they are further apart than rounding
+    explains: little spread may still rank texts well."""
     found = predictions(task, logits)
     if len(found) < 2:
         return ""
