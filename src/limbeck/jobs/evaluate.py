@@ -55,7 +55,7 @@ def evaluate(
     networks = {role: each.network for role, each in models.items() if hasattr(each.network, "state_dict")}
     costs = {role: float(network.num_parameters()) for role, network in networks.items()}
     watcher.plan([ProgressItem(evaluating(each), costs.get(role, 1.0)) for role, each in models.items()])
-    info, measured = found.evaluate(mine, splits, watcher, theirs)
+    info, measured, floor = found.evaluate(mine, splits, watcher, theirs)
     evaluations = dict(zip((role, "teacher"), measured, strict=False))
     for each in models.values():
         watcher.at(evaluating(each), 1.0)
@@ -78,6 +78,7 @@ def evaluate(
             **run.spelled_out(found.info.kind).model_dump(),
         },
         fingerprints={role: fingerprint(network) for role, network in networks.items()},
+        floor=floor,
         disagreements=evaluations[role].disagreements,
         samples=_samples(splits.test, written) if written else [],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -11,15 +11,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from transformers import EvalPrediction, PreTrainedModel
 
-from limbeck.core.record import ClassScore, Disagreement, Fidelity, SeedResult
+from limbeck.core.record import ClassScore, Disagreement, Fidelity, Floor, ReliabilityBin, SeedResult
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, NoTeacher, Teacher
 from limbeck.data.batches import Collator, Dataset, batches
 from limbeck.data.language.examples import Tokens
 from limbeck.data.text.examples import Encoded
 from limbeck.measure.fidelity import fidelity, text_disagreements, token_disagreements
-from limbeck.measure.predictions import predict, teacher_logits
-from limbeck.measure.quality import quality
+from limbeck.measure.floor import constant_logits, unigram_sums
+from limbeck.measure.predictions import constant, logits_of, predict, teacher_logits
+from limbeck.measure.quality import confusion, quality, reliability
 from limbeck.measure.tokens import TokenStatistics, token_statistics
 
 TEXT_BATCH, BLOCKS = 64, 32  # rows of a batch
@@ -38,9 +39,14 @@ class Evaluation:
     has_label: np.ndarray = field(default_factory=partial(np.empty, 0, dtype=bool))
     texts: Sequence[str] = ()  # what a generating model wrote
     disagreements: Sequence[Disagreement] = ()  # with the teacher, the surest first
+    unseen: dict[str, float] = field(default_factory=dict)  # the scores on the rows that are not in train
+    constant: str = ""  # the one answer of every row, if it is one
+    confusion: list[list[int]] = field(default_factory=list)
+    reliability: list[ReliabilityBin] = field(default_factory=list)
 
     def result(self, seed: int = 0) -> SeedResult:
-        return SeedResult(seed=seed, quality=self.scores, per_class=list(self.per_class), fidelity=self.fidelity)
+        same = ("per_class", "fidelity", "unseen", "constant", "confusion", "reliability")
+        return SeedResult(seed=seed, quality=self.scores, **{name: getattr(self, name) for name in same})
 
 
 class Evaluator(ABC):
@@ -59,6 +65,29 @@ class Evaluator(ABC):
         self.test_rows = len(self.splits.get("test", ()))
         if "dev" in self.splits:
             self.dev = self.splits["dev"]
+
+    def floor(self) -> Floor | None:
+        """What needs no model, on the test split; none where nothing of it is scored."""
+        return None
+
+    def keys(self, split: str) -> Sequence[Hashable]:
+        """What tells the rows of a split apart, as their uids do; nothing where a row is no text of its own."""
+        return ()
+
+    @cached_property
+    def seen(self) -> np.ndarray:
+        """[test rows] bool: which stand in train too."""
+        train = set(self.keys("train"))
+        return np.array([key in train for key in self.keys("test")], dtype=bool)
+
+    def without_seen(self, found: Evaluation, seen: np.ndarray) -> Evaluation:
+        """With the scores on the other rows, where some are `seen`."""
+        if not seen.any():
+            return found
+        every = np.ones(len(seen), dtype=bool)
+        labels, has_label = (found.labels, found.has_label) if len(found.has_label) else (every, every)
+        rows = (values[~seen] for values in (found.statistics, labels, has_label))
+        return replace(found, unseen=quality(self.info, *rows)[0])
 
     @abstractmethod
     def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]: ...
@@ -126,12 +155,31 @@ class TextEvaluator(Evaluator):
         split, info = self.splits["test"], self.info
         rows = split.labels, split.has_label
         scores, per_class = quality(info, logits, *rows)
-        found = Evaluation(split.uids, logits, scores, per_class, None, *rows)
+        found = Evaluation(
+            *(split.uids, logits, scores, per_class, None, *rows),
+            constant=constant(info, logits_of(info, logits), split.labels[split.has_label]),
+            confusion=confusion(info, logits, *rows),
+            reliability=reliability(info, logits, *rows),
+        )
+        found = self.without_seen(found, self.seen)
         if not len(teacher):
             return found
         texts, pairs = split.examples.texts, split.examples.pairs
         apart = text_disagreements(info, texts, pairs, logits, teacher, *rows, most=self.examples)
         return replace(found, fidelity=fidelity(info, logits, teacher, *rows), disagreements=apart)
+
+    def floor(self) -> Floor | None:
+        test = self.splits["test"]
+        split = "train" if "train" in self.splits and self.splits["train"].has_label.any() else "test"
+        known = self.splits[split]
+        if not test.has_label.any():
+            return None
+        title, logits = constant_logits(self.info, known.labels[known.has_label], split)
+        same = np.tile(logits, (len(test), 1))
+        return Floor(title=title, quality=quality(self.info, same, test.labels, test.has_label)[0])
+
+    def keys(self, split: str) -> Sequence[Hashable]:
+        return self.splits[split].examples.keys if split in self.splits else ()
 
     def logits(self, name: str, model: PreTrainedModel, on_share: Callable[[float], None] | None = None) -> np.ndarray:
         return predict(model, self._batches(name), self.splits[name].uids, on_share)
@@ -164,22 +212,35 @@ class LanguageEvaluator(Evaluator):
         return replace(self, teacher=teacher)
 
     def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
-        scores = self._scores(self._statistics(model, "dev", NoTeacher()))
+        scores = self._scores(self._statistics(model, "dev", NoTeacher()).sums)
         return {"loss": scores["token_nll"], **scores}
 
     def test(self, model: PreTrainedModel) -> Evaluation:
         found = self._statistics(model, "test", self.teacher, self.examples)
         apart = token_disagreements(found.examples, self.processor.decode)
-        return Evaluation(found.uids, found.sums, self._scores(found), fidelity=found.fidelity, disagreements=apart)
+        token = self.processor.convert_ids_to_tokens(found.constant) if found.constant >= 0 else ""
+        scores = self._scores(found.sums)
+        return Evaluation(
+            *(found.uids, found.sums, scores), fidelity=found.fidelity, disagreements=apart, constant=token
+        )
 
     def of_teacher(self, network: PreTrainedModel) -> Evaluation:
         """A MemoryTeacher keeps what it sees here, so that students are compared with it after it is freed."""
         return replace(self.test(network), fidelity=None, disagreements=())
 
+    def floor(self) -> Floor | None:
+        """A unigram model of the training text, on the very tokens that are scored."""
+        split = "train" if len(self.splits.get("train", ())) else "test"
+        scored = self.splits["test"].scored_tokens()
+        if not len(scored):
+            return None
+        sums = unigram_sums(self.splits[split].text_tokens(), scored, self.info.vocab_size)
+        return Floor(title=f"unigrams of {split}", quality=self._scores(sums))
+
     def _statistics(self, model: PreTrainedModel, split: str, teacher: Teacher, examples: int = 0) -> TokenStatistics:
         rows = batches(self.splits[split], self.collate, BLOCKS)
         return token_statistics(model, rows, self.info.vocab_size, teacher, examples=examples)
 
-    def _scores(self, found: TokenStatistics) -> dict[str, float]:
-        rows = np.ones(len(found.sums), dtype=bool)
-        return quality(self.info, found.sums, rows, rows)[0]
+    def _scores(self, sums: np.ndarray) -> dict[str, float]:
+        rows = np.ones(len(sums), dtype=bool)
+        return quality(self.info, sums, rows, rows)[0]

@@ -59,13 +59,18 @@ def hits(task: TaskInfo, logits: Array, labels: Array) -> Array:
     return np.concatenate([predicted & true, predicted, true], axis=1).astype(np.float64)
 
 
+def bins_of(sure: Array) -> Array:
+    """The number of each confidence's bin; bins are closed above."""
+    return np.clip(np.ceil(sure * BINS).astype(int) - 1, 0, BINS - 1)
+
+
 def _overconfidence(task: TaskInfo, logits: Array, labels: Array) -> Array:
-    """[n, bins]: confidence minus correctness, in the bin of the confidence; bins are closed above."""
+    """[n, bins]: confidence minus correctness, in the bin of the confidence."""
     if task.kind == "multilabel":
         sure, correct = np.exp(log_sigmoid(np.abs(logits))), (logits > 0) == labels
     else:
         sure, correct = np.exp(log_softmax(logits).max(axis=1))[:, None], right(task, logits, labels)[:, None]
-    bin_of = np.clip(np.ceil(sure * BINS).astype(int) - 1, 0, BINS - 1)  # [n, decisions]
+    bin_of = bins_of(sure)  # [n, decisions]
     gap = (sure - correct) / sure.shape[1]
     return np.stack([np.where(bin_of == b, gap, 0.0).sum(axis=1) for b in range(BINS)], axis=1)
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.metric import METRICS, Metric, metric_of, metrics_of
-from limbeck.core.record import ClassScore, Comparison
+from limbeck.core.record import ClassScore, Comparison, ReliabilityBin
 from limbeck.core.task import LANGUAGE_KINDS, TEXT_KINDS, Kind, TaskInfo
-from limbeck.measure.metrics import LANGUAGE_FORMULAS, TEXT_FORMULAS, Formula, hits, ratio
-from limbeck.measure.predictions import Array, labelled_rows
+from limbeck.measure.metrics import BINS, LANGUAGE_FORMULAS, TEXT_FORMULAS, Formula, bins_of, hits, ratio
+from limbeck.measure.predictions import Array, labelled_rows, predictions, right
+from limbeck.measure.predictions import confidence as confidence_of
 from limbeck.measure.spans import ANSWER_FORMULAS
 from limbeck.measure.tags import TAG_FORMULAS
 from limbeck.measure.translation import TRANSLATION_FORMULAS
@@ -28,6 +29,7 @@ FORMULAS: dict[str, dict[str, Formula]] = {
     "translate": TRANSLATION_FORMULAS,
 }
 UNLABELLED = -100
+MOST_CLASSES = 50  # of a confusion matrix
 _OF_PROBABILITIES = ("ece", "nll")
 DRAWS = 40_000_000  # counts drawn at most, which is 10,000 rounds of 4,000 rows that all differ
 FEWEST = 1_000  # rounds that a costly metric or a large test set still gets
@@ -63,6 +65,36 @@ def _per_class(task: TaskInfo, logits: Array, labels: Array) -> list[ClassScore]
         for label, precision, recall, f1, rows in zip(
             task.labels, ratio(both, predicted), ratio(both, true), ratio(2 * both, predicted + true), true, strict=True
         )
+    ]
+
+
+def confusion(task: TaskInfo, logits: Array, labels: Array, has_label: Array) -> list[list[int]]:
+    """Label → predicted class → rows. None of very many classes: nobody reads them, and Records stay small."""
+    if task.kind != "classify" or task.outputs > MOST_CLASSES:
+        return []
+    logits, labels = labelled_rows(task, logits, labels, has_label)
+    pairs = np.bincount(labels * task.outputs + predictions(task, logits), minlength=task.outputs**2)
+    counts: list[list[int]] = pairs.reshape(task.outputs, -1).tolist()
+    return counts if len(logits) else []
+
+
+def reliability(task: TaskInfo, logits: Array, labels: Array, has_label: Array) -> list[ReliabilityBin]:
+    """The bins of the calibration error that hold a row, of classes."""
+    if task.kind != "classify":
+        return []
+    logits, labels = labelled_rows(task, logits, labels, has_label)
+    sure, correct = confidence_of(task, logits), right(task, logits, labels)
+    bins = bins_of(sure)
+    inside = [(number, bins == number) for number in np.unique(bins).tolist()]
+    return [
+        ReliabilityBin(
+            low=number / BINS,
+            high=(number + 1) / BINS,
+            rows=int(rows.sum()),
+            confidence=float(sure[rows].mean()),
+            accuracy=float(correct[rows].mean()),
+        )
+        for number, rows in inside
     ]
 
 

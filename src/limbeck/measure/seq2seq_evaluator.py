@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,15 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 from transformers import PreTrainedModel
 
+from limbeck.core.record import Floor
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Teacher
 from limbeck.data.batches import Collator, batches
+from limbeck.data.seq2seq.directions import without_prefix
 from limbeck.data.seq2seq.pairs import Parallel
 from limbeck.data.seq2seq.sequences import Sequences, encode_sequences
 from limbeck.engines.base import Engine, Hypothesis
 from limbeck.engines.transformers import TransformersEngine
 from limbeck.measure.evaluator import Evaluation, Evaluator
 from limbeck.measure.fidelity import sequence_disagreements, sequence_fidelity
+from limbeck.measure.floor import COPIED_SOURCE
 from limbeck.measure.quality import quality
 from limbeck.measure.tokens import token_statistics
 from limbeck.measure.translation import BEST, sentence_statistics
@@ -48,6 +51,8 @@ class Seq2SeqEvaluator(Evaluator):
     examples: int = 0  # disagreements to keep
     teacher: Evaluation | None = None  # on the test split
     parts: Mapping[str, slice] = field(default_factory=dict)  # of several directions: the dev rows of each
+    train_uids: Sequence[int] = ()  # of the training sources
+    prefix: str = ""  # before every source, for the model alone
 
     def __post_init__(self) -> None:
         self.collate = Collator.of(self.processor, self.info)
@@ -106,7 +111,26 @@ class Seq2SeqEvaluator(Evaluator):
     def _evaluation(self, greedy: Written, beam: Written, gold: Nats, taught: Nats | None) -> Evaluation:
         texts, best = best_texts(beam), np.array([one[0].log_p for one in beam])
         rows = sentence_statistics(best_texts(greedy), texts, self.test_texts.targets, gold, taught, best)
-        return Evaluation(self.test_texts.uids, rows, self.scores(rows), texts=texts)
+        return self.evaluation(rows, texts)
+
+    def evaluation(self, rows: np.ndarray, texts: Sequence[str]) -> Evaluation:
+        """Of sentence statistics, and what was written with a beam."""
+        same = texts[0] if len(texts) > 1 and len(set(texts)) == 1 else ""
+        found = Evaluation(self.test_texts.uids, rows, self.scores(rows), texts=texts, constant=same)
+        return self.without_seen(found, self.seen)
+
+    def keys(self, split: str) -> Sequence[Hashable]:
+        """Sources alone, as uids have it: a model that learnt another translation of a source has learnt from it, and
+        a teacher's translation of it is what it learns where people gave none."""
+        uids = {"train": self.train_uids, "test": self.test_texts.uids.tolist()}
+        return uids[split]
+
+    def floor(self) -> Floor | None:
+        texts = self.test_texts
+        copies, unknown = [without_prefix(source, self.prefix) for source in texts.sources], np.zeros(len(texts))
+        scores = self.scores(sentence_statistics(copies, copies, texts.targets, (unknown, unknown)))
+        scores.pop("beam_gain", None)  # a copy is not searched for
+        return Floor(title=COPIED_SOURCE, quality=scores) if scores else None
 
     def _generated(self, engine: Engine, single: bool = False) -> tuple[Written, Written]:
         sources = self.test_texts.sources

@@ -32,6 +32,7 @@ class TokenStatistics:
     sums: Array  # [blocks, 3 + BINS] nats of surprise, right predictions, tokens, overconfidence per bin
     fidelity: Fidelity | None = None  # to a teacher, over the predicted tokens
     examples: tuple[TokenExample, ...] = ()  # disagreements with the teacher, the surest first
+    constant: int = -1  # the token that the model predicts everywhere, if it does
 
 
 def token_statistics(
@@ -52,6 +53,7 @@ def token_statistics(
     sums: list[Array] = [np.empty((0, 3 + BINS))]
     # Where the teacher of a language model is wrong, the token can mostly not be known.
     meter, surest = FidelityMeter(where_wrong=False), _Surest(examples)
+    outputs: set[int] = set()  # the first few of the predicted tokens
     with eval_mode(model), torch.inference_mode():
         for batch in batches:
             shown = forward(model, batch.to(model.device), vocabulary=vocabulary).tokens
@@ -66,6 +68,8 @@ def token_statistics(
                 part = slice(start, start + step)
                 log_q = shown.logits(part).float().log_softmax(-1).cpu()
                 rows = _rows(log_q, labels[part])
+                if len(outputs) < 2:
+                    outputs.update(log_q.argmax(-1).tolist())
                 found.index_add_(0, block[part][has_label[part]], rows[has_label[part]])
                 if len(answers):
                     log_p = answers.logits(part).float().log_softmax(-1).cpu()
@@ -75,7 +79,8 @@ def token_statistics(
             sums.append(found.numpy())
             if on_batch is not None:
                 on_batch(sum(map(len, uids)))
-    return TokenStatistics(np.concatenate(uids), np.concatenate(sums), meter.fidelity, surest.examples)
+    constant = outputs.pop() if len(outputs) == 1 else -1
+    return TokenStatistics(np.concatenate(uids), np.concatenate(sums), meter.fidelity, surest.examples, constant)
 
 
 def _rows(log_q: Tensor, labels: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, Self, TypeVar
@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from limbeck.core.forward import forward
-from limbeck.core.record import Disagreement, Fidelity
+from limbeck.core.record import Disagreement, Fidelity, Floor
 from limbeck.core.tap import eval_mode
 from limbeck.core.trace import Batch, NoTeacher, Teacher
 from limbeck.data.batches import batches
@@ -25,7 +25,8 @@ from limbeck.data.token.sentences import OUTSIDE, Sentence
 from limbeck.data.windows import Window, WindowCorpus
 from limbeck.functional.divergence import hard_cross_entropy
 from limbeck.measure.evaluator import Evaluation, Evaluator
-from limbeck.measure.fidelity import FidelityMeter, span_disagreements, tag_disagreements
+from limbeck.measure.fidelity import NO_ANSWER, FidelityMeter, span_disagreements, tag_disagreements
+from limbeck.measure.floor import constant_answer, most_frequent_tag
 from limbeck.measure.spans import Span, answer_quality, best_spans, chosen, confidence, each_answer
 from limbeck.measure.tags import each_sentence, per_type, tag_quality
 
@@ -69,7 +70,7 @@ class WindowEvaluator(Evaluator, Generic[P, C]):
 
     def test(self, model: PreTrainedModel) -> Evaluation:
         predicted, _, fidelity = self._predicted("test", model, self.teacher)
-        found = replace(self.scored("test", predicted.values), fidelity=fidelity)
+        found = replace(self._tested(predicted.values), fidelity=fidelity)
         if isinstance(self.teacher, NoTeacher):
             return found
         return replace(found, disagreements=self.disagreements(predicted, self._teacher_test))
@@ -79,7 +80,25 @@ class WindowEvaluator(Evaluator, Generic[P, C]):
         return self._predicted("test", model, NoTeacher())[0]
 
     def of_teacher(self, network: PreTrainedModel) -> Evaluation:
-        return self.scored("test", self._teacher_test.values)
+        return self._tested(self._teacher_test.values)
+
+    def keys(self, split: str) -> Sequence[Hashable]:
+        return [item.key for item in self.corpus.items(split)]
+
+    def _tested(self, predictions: list[P]) -> Evaluation:
+        """With the scores without what stands in train too, and the one answer, if it is one."""
+        found = replace(self.scored("test", predictions), constant=self.constant(predictions))
+        return self.without_seen(found, np.isin(found.uids, self.corpus.test.row_uids[self.seen]))
+
+    def _golds(self) -> tuple[str, list[tuple[str, ...]]]:
+        """What the floor is made from: train, or test where nothing in train has a label; and its labels."""
+        golds = {name: [one.gold for one in self.corpus.items(name) if one.has_label] for name in ("train", "test")}
+        split = "train" if golds["train"] else "test"
+        return split, golds[split]
+
+    @abstractmethod
+    def constant(self, predictions: list[P]) -> str:
+        """The one answer everywhere, if it is one."""
 
     @abstractmethod
     def predicted(self, split: str, logits: Logits) -> Predicted[P, C]: ...
@@ -154,6 +173,18 @@ class TokenEvaluator(WindowEvaluator[list[str], list[float]]):
         types = per_type(gold, predictions, self.info.labels)
         return Evaluation(self.corpus.splits[split].row_uids, sums, tag_quality(sums), types, None, known, known)
 
+    def constant(self, predictions: list[list[str]]) -> str:
+        found = [tag for tags in predictions for tag in tags]
+        return found[0] if len(found) > 1 and len(set(found)) == 1 else ""
+
+    def floor(self) -> Floor | None:
+        split, golds = self._golds()
+        if not golds:
+            return None
+        title, tag = most_frequent_tag(golds, split)
+        scores = self.scored("test", [[tag] * len(item.gold) for item in self.corpus.items("test")]).scores
+        return Floor(title=title, quality=scores) if scores else None
+
     def disagreements(self, student: Tags, teacher: Tags) -> list[Disagreement]:
         items = [item for item in self.corpus.items("test") if isinstance(item, Sentence)]
         words, gold = [item.words for item in items], [item.tags for item in items]
@@ -197,6 +228,17 @@ class SpanEvaluator(WindowEvaluator[str, float]):
         sums = np.stack(each_answer(predictions, gold), axis=1)[known]
         names, rows = self.corpus.splits[split].row_uids[known], known[known]
         return Evaluation(names, sums, answer_quality(sums), (), None, rows, rows)
+
+    def constant(self, predictions: list[str]) -> str:
+        return predictions[0] or NO_ANSWER if len(predictions) > 1 and len(set(predictions)) == 1 else ""
+
+    def floor(self) -> Floor | None:
+        split, golds = self._golds()
+        if not golds:
+            return None
+        title, answer = constant_answer(golds, split)
+        scores = self.scored("test", [answer] * len(self.corpus.items("test"))).scores
+        return Floor(title=title, quality=scores) if scores else None
 
     def disagreements(self, student: Answers, teacher: Answers) -> list[Disagreement]:
         items = self._questions("test")

@@ -19,6 +19,8 @@ T = TypeVar("T")
 GAP = "\u00a0"  # between a number and its unit, where a line must not break
 MINUS = "\u2212"
 NOTHING = "–"
+MUCH_OVERLAP, MANY_ROWS = 0.01, 0.05  # shares of rows above which a reader should worry
+FLOOR = "floor"  # the name of its row, which is no arm
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,132 @@ def models(record: Record) -> list[Arm]:
         runs = [SeedResult(seed=artifact.seed, quality=artifact.quality)]
         rows.append(origins[artifact.arm].model_copy(update={**own, "runs": runs}))
     return rows
+
+
+def with_floor(record: Record) -> list[Arm]:
+    """The models, and what needs none, as the rows of a table."""
+    floor = record.floor
+    if floor is None:
+        return models(record)
+    runs = [SeedResult(seed=0, quality=floor.quality)]
+    return [*models(record), Arm(name=FLOOR, title=floor.title, role="model", runs=runs)]
+
+
+def floor_words(record: Record, short: bool = False) -> str:
+    """The floor inside a sentence; `short` without the class, tag or number."""
+    title = record.floor.title if record.floor else ""
+    title = title.split(" (")[0] if short else title
+    return title if title.startswith(("no ", "each ")) else f"the {title}"
+
+
+def floor_score(record: Record) -> float | None:
+    return record.floor.quality.get(record.metric) if record.floor else None
+
+
+def is_constant(arm: Arm) -> bool:
+    """Whether it answers the same for every row, with every seed."""
+    return bool(arm.runs) and all(run.constant for run in arm.runs)
+
+
+def at_floor(record: Record, arm: Arm) -> bool:
+    """Whether a model is no better than the floor, as far as reports show digits, or answers the same throughout."""
+    if is_constant(arm):
+        return True
+    floor, mine, metric = floor_score(record), quality(arm, record.metric), primary(record)
+    if floor is None or mine is None:
+        return False
+    better = mine.mean > floor if metric.higher_is_better else mine.mean < floor
+    return not better or score(metric, mine.mean) == score(metric, floor)
+
+
+@dataclass(frozen=True)
+class Warning:
+    """What a reader must know before any figure."""
+
+    text: str
+    serious: bool  # in red
+
+
+def warnings(record: Record) -> list[Warning]:
+    """Derived from the record, the most serious first."""
+    learned = *_constants(record), *_floored(record)
+    return [
+        *(Warning(text, True) for text in learned),
+        *_overlap(record),
+        *(Warning(text, True) for text in (*failure_sentences(record), *_busy(record))),
+        *(Warning(text, False) for text in _doubts(record)),
+    ]
+
+
+def _constants(record: Record) -> Iterator[str]:
+    who: dict[str, list[str]] = {}
+    for arm in models(record):
+        for answer in dict.fromkeys(run.constant for run in arm.runs if run.constant):
+            seeds = [run.seed for run in arm.runs if run.constant == answer]
+            who.setdefault(answer, []).append(f"“{arm.title}”" + ("" if len(seeds) == len(arm.runs) else _seeds(seeds)))
+    by_word = record.task.level == "token" or in_blocks(record)
+    each = units(record).prediction if by_word else units(record).row
+    for answer, arms in who.items():
+        yield f"{listed(arms)} answer{'s' * (len(arms) == 1)} “{answer}” for every {each}."
+
+
+def _floored(record: Record) -> Iterator[str]:
+    metric, scores = primary(record), {}
+    for arm in models(record):
+        if at_floor(record, arm) and not is_constant(arm) and (found := quality(arm, record.metric)):
+            scores[arm.title] = score(metric, found.mean)
+    if scores:
+        arms = listed([f"“{title}” ({reached})" for title, reached in scores.items()])
+        floor = f"{floor_words(record)}: {metric.title} {score(metric, floor_score(record))}"
+        yield f"{arms} {'is' if len(scores) == 1 else 'are'} no better than {floor}."
+
+
+def _overlap(record: Record) -> Iterator[Warning]:
+    overlap, split, unit = record.data.overlap, _tested(record), units(record)
+    if not overlap or split is None:
+        return
+    rows, metric = overlap if in_blocks(record) else split.rows, primary(record)  # of documents, only these are counted
+    many = plural(rows, f"test {unit.source if in_blocks(record) else unit.row}")
+    found = []
+    for arm in filter(None, (subject_of(record), teacher_of(record))):
+        without, whole = spread([run.unseen.get(metric.name) for run in arm.runs]), quality(arm, metric.name)
+        if without and whole:
+            found.append(f"{score(metric, without.mean)} instead of {score(metric, whole.mean)} (“{arm.title}”)")
+    text = f"{many if rows == overlap else f'{count(overlap)} of {many}'} stand{'s' * (overlap == 1)} in train too."
+    text += f" On the others {metric.title} is {listed(list(dict.fromkeys(found)))}." if found else ""
+    yield Warning(text, overlap >= MUCH_OVERLAP * rows)
+
+
+def failure_sentences(record: Record) -> list[str]:
+    titles = {arm.name: arm.title for arm in record.arms}
+    return [
+        f"“{titles.get(one.arm, one.arm)}” {f'failed{_seeds(one.seeds)}' if one.seeds else 'was refused'}: {one.reason}"
+        for one in record.failed
+    ]
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f" with seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+
+
+def _busy(record: Record) -> Iterator[str]:
+    busy = [f"“{model.title}”" for model in models(record) if model.speed and model.speed.busy]
+    if busy:
+        be = "was" if len(busy) == 1 else "were"
+        yield f"The machine was busy while {listed(busy)} {be} timed: do not quote these milliseconds."
+
+
+def _doubts(record: Record) -> Iterator[str]:
+    data, source = record.data, units(record).source
+    rows, dropped = sum(split.rows for split in data.splits.values()), sum(data.dropped.values())
+    if data.conflicts:
+        again = "repeats a text with another label" if data.conflicts == 1 else "repeat a text with another label"
+        yield f"{plural(data.conflicts, source)} {again}."
+    if not in_blocks(record) and data.truncated > MANY_ROWS * rows:
+        yield f"{count(data.truncated)} of {plural(rows, source)} are longer than --data.max-length and are cut."
+    if dropped > MANY_ROWS * data.read:
+        why = ", ".join(f"{reason} ({count(many)})" for reason, many in data.dropped.items())
+        yield f"{count(dropped)} of {plural(data.read, source)} are left out: {why}."
 
 
 def of_role(record: Record, *roles: str) -> Arm | None:
@@ -214,6 +342,11 @@ def _knob_text(value: Any) -> str:
 # Numbers as text
 
 
+def listed(items: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join(filter(None, (", ".join(items[:-1]), items[-1])))
+
+
 def opening(words: str) -> str:
     """With the first letter of a sentence, and names such as BLEU left whole."""
     return words[:1].upper() + words[1:]
@@ -229,7 +362,7 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 def share_of(mine: float, theirs: float) -> str:
     """Of the teacher's score. Downwards: who is below the teacher never keeps 100 %."""
-    return percent(math.floor(1000 * mine / theirs) / 1000)
+    return percent(math.floor(round(1000 * mine / theirs, 6)) / 1000)
 
 
 def score(metric: Metric, mean: float | None, sd: float | None = None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from limbeck.core.record import Arm, Comparison, Record, Speed
 from limbeck.report import figures as n
+from limbeck.report.figures import failure_sentences as failure_sentences
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
 
@@ -16,15 +17,58 @@ def headline(record: Record) -> str:
     subject, teacher = n.subject_of(record), n.teacher_of(record)
     if subject is None:
         return f"{record.name} holds no models."
+    if n.at_floor(record, subject):
+        return _at_floor(record, subject, teacher)
     if teacher is not None and subject is not teacher:
+        if n.at_floor(record, teacher):
+            return (
+                f"{_reaches(record, subject, _subject(record, subject, teacher))}. {_floored_teacher(record, teacher)}"
+            )
         cost = _cost(record, subject, teacher)
-        comma = "," if n.primary(record).unit == "perplexity" and cost.startswith(" ") else ""
+        comma = (
+            "," if (n.primary(record).unit == "perplexity" or n.floor_score(record)) and cost.startswith(" ") else ""
+        )
         return f"{_against_teacher(record, subject, teacher, cost)}{comma}{cost}."
     if subject.role == "student" and n.quality(subject, record.metric):
         return f"{_alone(record, subject)}."
     if len(record.arms) > 1:
         return f"{record.name}: {n.plural(len(record.arms), 'model')} side by side."
     return f"{_measured(record, subject)}."
+
+
+def _at_floor(record: Record, arm: Arm, teacher: Arm | None) -> str:
+    """Without a word of what was kept or what it costs: there is nothing to praise."""
+    metric, found, floor = n.primary(record), n.quality(arm, record.metric), n.floor_score(record)
+    who = arm.title if arm.role == "model" else _subject(record, arm, teacher)
+    answer = f"{who} answers “{arm.runs[0].constant}” throughout" if n.is_constant(arm) else ""
+    if found is None or floor is None:
+        return f"{answer}."
+    text = (
+        f"{answer or f'{who} is no better than {n.floor_words(record)}'}: {metric.title} {n.score(metric, found.mean)}"
+    )
+    text += f" against {n.score(metric, floor)}" + (f" of {n.floor_words(record, short=True)}." if answer else ".")
+    if teacher is None or teacher is arm or not n.at_floor(record, teacher):
+        return text
+    return f"{text} {_floored_teacher(record, teacher)}"
+
+
+def _floored_teacher(record: Record, teacher: Arm) -> str:
+    reached = n.quality(teacher, record.metric)
+    score = f" ({n.score(n.primary(record), reached.mean)})" if reached else ""
+    than = f"no better than {n.floor_words(record, short=True)}" if record.floor else "the same for every row"
+    return f"The teacher itself is {than}{score}, so there is nothing to keep."
+
+
+def _over_floor(record: Record, mine: float, theirs: float) -> str:
+    """The share of what the teacher has over the floor, downwards; "" where that says nothing new."""
+    floor, metric = n.floor_score(record), n.primary(record)
+    if not floor:  # none, or 0: the share of points over it is that of all points
+        return ""
+    of_perplexity = metric.unit == "perplexity"
+    values = [math.log(value) if of_perplexity else value for value in (mine, theirs, floor)]
+    what = "gain in nats" if of_perplexity else "points" if metric.unit in ("share", "hundred") else "gain"
+    share = n.share_of(values[0] - values[2], values[1] - values[2])
+    return f", {share} of its {what} over {n.floor_words(record, short=True)}"
 
 
 def _against_teacher(record: Record, student: Arm, teacher: Arm, cost: str) -> str:
@@ -43,10 +87,13 @@ def _against_teacher(record: Record, student: Arm, teacher: Arm, cost: str) -> s
     if ours == other:
         return f"{who} matches the teacher’s {name} of {other}"
     if metric.unit == "perplexity" and theirs.mean > 0:
-        return f"{who} reaches a {name} of {ours}, {n.ratio_text(mine.mean, theirs.mean)} the teacher’s {other}"
+        more = _over_floor(record, mine.mean, theirs.mean) if mine.mean > theirs.mean else ""
+        return f"{who} reaches a {name} of {ours}, {n.ratio_text(mine.mean, theirs.mean)} the teacher’s {other}{more}"
+    worse = mine.mean < theirs.mean if metric.higher_is_better else mine.mean > theirs.mean
+    more = _over_floor(record, mine.mean, theirs.mean) if worse else ""
     if not metric.higher_is_better or not 0 < mine.mean < theirs.mean:
-        return f"{who} reaches {_article(name)}{name} of {ours} against the teacher’s {other}"
-    return f"{who} keeps {n.share_of(mine.mean, theirs.mean)} of the teacher’s {name}"
+        return f"{who} reaches {_article(name)}{name} of {ours} against the teacher’s {other}{more}"
+    return f"{who} keeps {n.share_of(mine.mean, theirs.mean)} of the teacher’s {name}{more}"
 
 
 def _article(name: str) -> str:
@@ -118,6 +165,12 @@ def conclusion(record: Record) -> str:
 
 
 def _titled(record: Record, comparison: Comparison) -> str:
+    """With no word of help to a model that is no better than the floor; that it was harmed may be said."""
+    better = next((arm for arm in record.arms if arm.name == comparison.better), None)
+    high = comparison.high if n.metric_named(record, comparison.metric).higher_is_better else -comparison.low
+    if better and high >= 0 and n.at_floor(record, better):
+        floor = n.floor_words(record, short=True) if record.floor else "one answer for every row"
+        return f"Whether a teacher helped “{better.title}” cannot be told: it is no better than {floor}."
     sentence = comparison.sentence
     for arm in n.models(record):
         sentence = sentence.replace(f"“{arm.name}”", f"“{arm.title}”")
@@ -139,15 +192,6 @@ def joint_confidence(record: Record) -> str:
         f"{several} comparisons were made at once, so each interval is at {100 * sure:.4g}{n.GAP}%: "
         f"all of them hold together with {n.percent(1 - several * (1 - sure), 0)} (Bonferroni)."
     )
-
-
-def failure_sentences(record: Record) -> list[str]:
-    titles, sentences = {arm.name: arm.title for arm in record.arms}, []
-    for failure in record.failed:
-        seeds = f"seed{'s' * (len(failure.seeds) > 1)} {', '.join(map(str, failure.seeds))}"
-        when = f"failed with {seeds}" if failure.seeds else "was refused"
-        sentences.append(f"“{titles.get(failure.arm, failure.arm)}” {when}: {failure.reason}")
-    return sentences
 
 
 def gap_sentences(record: Record) -> list[str]:

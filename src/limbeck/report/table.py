@@ -174,7 +174,10 @@ def _gain(record: Record, arm: Arm) -> Cell:
 
 def _verdict(record: Record, arm: Arm) -> Cell:
     gain = n.gain_of(record, arm)
-    return Cell(verdict(record, gain), gain.difference) if gain else Cell()
+    if gain is None:
+        return Cell()
+    told = verdict(record, gain)
+    return Cell("at the floor" if told != "worse" and n.at_floor(record, arm) else told, gain.difference)
 
 
 def gain_text(record: Record, gain: Comparison) -> str:
@@ -200,7 +203,7 @@ def markdown_table(records: Sequence[Record], keys: Sequence[str] = ()) -> str:
     rows = [
         [*([record.name] if many else []), arm.title, *(column.cell(record, arm).text for column in shown)]
         for record in records
-        for arm in n.models(record)
+        for arm in n.with_floor(record)
     ]
     rules = ["---"] * len(names) + ["---:"] * len(shown)
     escaped = [[escape_markdown(text).replace("|", "\\|") for text in row] for row in (head, *rows)]
@@ -219,10 +222,10 @@ def terminal_table(record: Record) -> RenderableType:
     results = [
         summary.conclusion(record),
         *summary.gap_sentences(record),
-        *(f"× {text}" for text in summary.failure_sentences(record)),
     ]
     doubts = [summary.joint_confidence(record), *summary.caveats(record), summary.speed_inputs(record)]
-    lines = [Text(summary.headline(record), style="bold"), *(Text(sentence) for sentence in results if sentence)]
+    lines = [Text(*(f"× {one.text}", "red") if one.serious else (f"! {one.text}", "yellow")) for one in n.warnings(record)]
+    lines += [Text(summary.headline(record), style="bold"), *(Text(sentence) for sentence in results if sentence)]
     lines += [Text(f"· {sentence}", style="dim") for sentence in doubts if sentence]
     table = FittingTable(record) if record.kind == "compare" else _table(record, brief([record]))
     return Padding(Group(table, Text(""), *lines), (1, 1, 0, 1))
@@ -254,8 +257,8 @@ def _table(record: Record, keys: Sequence[str]) -> Table:
         title = _SHORT.get(column.title, column.title.removesuffix(" correlation"))
         table.add_column(title, justify="right", no_wrap=True)
     subject = n.subject_of(record)
-    for arm in n.models(record):
+    for arm in n.with_floor(record):
         cells = [Text(column.cell(record, arm).text.replace(n.GAP, " ")) for column in shown]
-        style = "bold" if arm is subject and len(record.arms) > 1 else ""
+        style = "bold" if arm is subject and len(record.arms) > 1 else "dim" if arm.name == n.FLOOR else ""
         table.add_row(Text(arm.title), *cells, style=style)
     return table

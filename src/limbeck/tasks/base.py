@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self
 
 import numpy as np
 from transformers import PreTrainedModel
@@ -24,7 +24,7 @@ from limbeck.core.errors import KnobError
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
-from limbeck.core.record import DataCard, Record, SeedResult
+from limbeck.core.record import DataCard, Floor, Record, SeedResult
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import Dataset, Split
@@ -77,7 +77,12 @@ class Model:
         return list(labels_in(self.network.config))
 
 
-Evaluated = tuple[TaskInfo, list[Evaluation]]  # of a model and, if there is one, of the teacher beside it
+class Evaluated(NamedTuple):
+    """A model on a file, and what needs no model."""
+
+    info: TaskInfo
+    evaluations: list[Evaluation]  # of the model and, if there is one, of the teacher beside it
+    floor: Floor | None
 
 
 @dataclass(frozen=True)
@@ -260,12 +265,12 @@ class Task(ABC, Generic[R]):
         """The model on the rows that `read(only_test=True)` gave; and a teacher, with which it is compared."""
         data = self.encode(splits, model, watcher, teacher)
         if teacher is None:
-            return data.info, [data.evaluator.test(model.network)]
+            return Evaluated(data.info, [data.evaluator.test(model.network)], data.evaluator.floor())
         outputs = MemoryTeacher(LiveTeacher(teacher.network, vocabulary=data.info.vocab_size))
         evaluator = data.evaluator.with_teacher(outputs)
         theirs = evaluator.of_teacher(teacher.network)
         watcher.at(evaluating(teacher), 1.0)
-        return data.info, [evaluator.test(model.network), theirs]
+        return Evaluated(data.info, [evaluator.test(model.network), theirs], evaluator.floor())
 
     # What some kinds of problem change
 

@@ -162,6 +162,8 @@ class Translation(Task[TaughtTexts]):
             self.knobs.data.max_length,
             self.knobs.measure.examples,
             parts=parts or {},
+            train_uids=corpus.train.uids.tolist(),
+            prefix=self.knobs.table(ParallelSettings).prefix,
         )
 
     def encode(self, splits: TaughtTexts, model: Model, watcher: Watcher, teacher: Model | None = None) -> EncodedData:
@@ -387,7 +389,7 @@ class Translation(Task[TaughtTexts]):
         ]
         rows = np.concatenate([one.statistics for one in tested])
         texts = [text for one in tested for text in one.texts]
-        return Evaluation(np.concatenate([one.uids for one in tested]), rows, evaluator.scores(rows), texts=texts)
+        return evaluator.evaluation(rows, texts)
 
     def row_teachers(self, setup: Setup[TaughtTexts], rows: Dataset) -> list[tuple[Model, np.ndarray]]:
         owners = _owners(setup.splits, rows)
@@ -412,7 +414,8 @@ class Translation(Task[TaughtTexts]):
     def evaluate(self, model: Model, splits: TaughtTexts, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
         theirs = self._evaluated(teacher, splits, None, watcher, teaches=True) if teacher else None
         ours = self._evaluated(model, splits, theirs, watcher)
-        return replace(self.info, metric=self.settings.metric), [ours, theirs] if theirs else [ours]
+        info, floor = replace(self.info, metric=self.settings.metric), self.evaluator(model, splits).floor()
+        return Evaluated(info, [ours, theirs] if theirs else [ours], floor)
 
     def _evaluated(
         self, model: Model, splits: TaughtTexts, teacher: Evaluation | None, watcher: Watcher, teaches: bool = False

@@ -160,9 +160,10 @@ class TextClassification(Task[Corpus]):
         order = _order_of(teacher, model, splits.task, self.knobs.data) if teacher else []
         evaluator, ours = self._predicted(model, splits, watcher)
         if teacher is None:
-            return splits.task, [evaluator.evaluation(ours)]
+            return Evaluated(splits.task, [evaluator.evaluation(ours)], evaluator.floor())
         theirs = self._predicted(teacher, splits, watcher)[1][:, order]
-        return splits.task, [evaluator.evaluation(ours, theirs), evaluator.evaluation(theirs)]
+        both = [evaluator.evaluation(ours, theirs), evaluator.evaluation(theirs)]
+        return Evaluated(splits.task, both, evaluator.floor())
 
     def _predicted(self, model: Model, splits: Corpus, watcher: Watcher) -> tuple[TextEvaluator, np.ndarray]:
         test = encode(splits.test, model.processor, self.knobs.data.max_length)

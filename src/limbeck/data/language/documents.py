@@ -77,7 +77,8 @@ def read_documents(
         {split: [row.key for row in part.rows] for split, part in parts.items()},
         notes=[*notes, *more],
     )
-    return Documents(parts, chats, card)
+    learnt = {row.key for row in parts["train"].rows}
+    return Documents(parts, chats, card.but(overlap=sum(row.key in learnt for row in parts["test"].rows)))
 
 
 def _tables(

@@ -80,6 +80,15 @@ class Tokens(ABC):
         found = (self.example(block, round) for round in range(self.rounds or 1) for block in range(len(self)))
         return np.array([np.count_nonzero(example.predicted) for example in found], dtype=np.int64)
 
+    def scored_tokens(self) -> np.ndarray:
+        """[tokens] int32: every label of round 0."""
+        found = (self.example(block, 0) for block in range(len(self)))
+        return np.concatenate([np.empty(0, np.int32), *(one.labels[one.has_label & one.predicted] for one in found)])
+
+    @abstractmethod
+    def text_tokens(self) -> np.ndarray:
+        """[tokens] int32: every token that could be a label."""
+
     def _uid(self, block: int, example: MaskedExample) -> int:
         return block_uid(self.kind, example.inputs, self.blocks.types[self.blocks.tokens(block)], example.predicted)
 
@@ -102,6 +111,9 @@ class MaskedTokens(Tokens):
         predicted = np.ones_like(masked.chosen) if self.ask == "all" else masked.chosen
         return MaskedExample(masked.inputs, labels, masked.chosen, predicted)
 
+    def text_tokens(self) -> np.ndarray:
+        return self.blocks.ids[~self.blocks.special]
+
 
 class NextTokens(Tokens):
     """For causal LMs: every token predicts the next one, the last of a block none."""
@@ -122,3 +134,9 @@ class NextTokens(Tokens):
         labels = np.zeros_like(inputs)
         labels[:-1] = inputs[1:]
         return MaskedExample(inputs, np.where(predicted, labels, 0), predicted, predicted)
+
+    def text_tokens(self) -> np.ndarray:
+        """All that is learnt but for the first token of a block, which nothing predicts."""
+        learnt = self._learnt.copy()
+        learnt[self.blocks.offsets[:-1]] = False
+        return self.blocks.ids[learnt]

@@ -32,6 +32,11 @@ def prefix_of(language: str) -> str:
     return f"{tag_of(language)} "
 
 
+def without_prefix(source: str, prefix: str) -> str:
+    """The text that a person wrote: without a tag, and what every source begins with."""
+    return re.sub(rf"^<2{_LANGUAGE}> ", "", source).removeprefix(prefix)
+
+
 def target_language(direction: str) -> str:
     """de of en-de."""
     if not re.fullmatch(f"{_LANGUAGE}-{_LANGUAGE}", direction):
