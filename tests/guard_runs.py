@@ -14,7 +14,7 @@ CUT = "--data.dev-share 0.2 --data.test-share 0.2"
 USUAL = {  # flags of a verb that come before a run's own
     "train": LEARN,
     "distill": LEARN,
-    "compare": LEARN,
+    "compare": f"{LEARN} --starts recipe",
     "cache": "--threads 1",
     "eval": "",
     "bench": "--measure.repeats 1 --measure.rounds 5 --measure.threads 1",

@@ -63,6 +63,11 @@ def test_every_column_and_a_baseline_for_every_student(unbroken):
     for arm in record.arms[1:]:
         assert [run.seed for run in arm.runs] == [0, 1]
         assert all(run.fidelity and run.curve and run.seconds > 0 for run in arm.runs)
+    assert {arm.name: arm.start for arm in record.arms} == {
+        "teacher": "",
+        **dict.fromkeys(("finetune", "hinton"), "layers 0, 3 of the teacher"),
+        **dict.fromkeys(("plain-one-layer", "one-layer"), record.arm("one-layer").start),
+    }
     assert record.arm("plain-one-layer").shape == record.arm("one-layer").shape != record.arm("hinton").shape
     within_shape = [arm.mean("accuracy") for arm in record.arms if arm.shape == record.arm("hinton").shape]
     assert within_shape == sorted(within_shape, reverse=True)

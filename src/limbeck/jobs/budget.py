@@ -96,7 +96,7 @@ def seconds_needed(trial: Trial, folder: Path) -> float:
     """How long a trial would train, by its first steps; 0 where it cannot train at all."""
     arm = trial.arm
     watch = Stopwatch(len(arm.trainings))
-    quiet = [replace(step, schedule=step.schedule.but(evals_per_epoch=1)) for step in arm.trainings]
+    quiet = [replace(step, schedule=step.schedule.but(evals_per_epoch=1), evals=0) for step in arm.trainings]
     remove(folder)  # of a run killed right here: what it trained would not be timed again
     try:
         # A trial that fails here fails again when its turn comes, and is told of then.
@@ -112,7 +112,7 @@ def _training_seconds(arm: ArmPlan, step: Training, seconds: float) -> float:
     """Steps, and evaluations on dev: a row there takes a third of learning from it."""
     schedule, rows = step.schedule, step.schedule.batch_size * step.schedule.accumulate
     steps = math.ceil(arm.data.count(step.targets) / rows) * schedule.epochs
-    tests = schedule.epochs * schedule.evals_per_epoch * len(arm.data.evaluator.dev) / rows / 3
+    tests = step.measurements * len(arm.data.evaluator.dev) / rows / 3
     return seconds * (steps + (tests if step.evaluated else 0.0))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import knob
 from limbeck.jobs.settings import CUSTOM, JobKind, Options, Run, overlay, with_masking
 from limbeck.recipes.recipe import RECIPES
+from limbeck.students.shrink import Shrink
 
 _OF_A_COLUMN = {
     "recipe": "name the recipes with --recipes, comma-separated",
@@ -44,6 +45,12 @@ class CompareRun(Run):
         at_least=0,
         short="--budget-minutes",
     )
+    starts: Literal["equal", "recipe"] = knob(
+        "equal",
+        "where students start: equal (all from the same layers of the teacher, those of student.keep, so that what is "
+        "compared is how they learn), or recipe (from the layers that each paper takes)",
+        short="--starts",
+    )
     columns: dict[str, dict[str, Any]] = knob(
         {}, "knobs of single columns, in run files as [columns.NAME]; a new name with a recipe is one more column"
     )
@@ -62,6 +69,16 @@ class CompareRun(Run):
         top = top.but(student=self.student.settled("same"), columns={}, recipes=recipes)
         own = {name: column.model_dump(exclude=set(_OF_ALL)) for name, column in columns.items()}
         return top.but(columns={name: _beyond(top.model_dump(), table) for name, table in own.items()})
+
+    def start_notes(self, columns: Mapping[str, Run]) -> list[str]:
+        """Whose recipe would start from other layers than the student here does."""
+        kept = {name: own_layers(column.recipe) for name, column in columns.items()}
+        return [
+            f"{name} starts as the other columns do; its recipe alone keeps the {kept[name]} layers (--starts recipe)."
+            for name, column in columns.items()
+            if self.starts == "equal" and kept[name] not in ("", column.student.keep) and len(columns) > 1
+            if column.student.keep == self.student.keep
+        ]
 
     @property
     def recipe_names(self) -> list[str]:
@@ -107,8 +124,18 @@ def _column(run: CompareRun, name: str) -> Run:
             f"there is no knob 'columns.{name}.{knob_name}': '{knob_name}' is the same for all columns",
             f"set it once, as --{knob_name.replace('_', '-')}, or compare in two runs",
         )
-    shared = run.model_dump(exclude_unset=True, exclude={*_OF_A_COLUMN, "recipes", "budget_minutes", "columns"})
-    return Run.of(overlay(shared, {**entry, "recipe": recipe}), within=f"columns.{name}")
+    of_comparison = CompareRun.model_fields.keys() - Run.model_fields.keys()
+    shared = run.model_dump(exclude_unset=True, exclude={*_OF_A_COLUMN, *of_comparison})
+    knobs = overlay(shared, {**entry, "recipe": recipe})
+    if run.starts == "equal" and own_layers(recipe):
+        knobs = overlay({"student": {"keep": Shrink().keep}}, knobs)
+    return Run.of(knobs, within=f"columns.{name}")
+
+
+def own_layers(recipe: str) -> str:
+    """Which layers of the teacher a recipe keeps, where its student could as well keep others of the same number."""
+    defaults = RECIPES[recipe].defaults.get("student", {}) if recipe in RECIPES else {}
+    return defaults["keep"] if "keep" in defaults and not Shrink(**defaults).counts_layers else ""
 
 
 def _beyond(base: Options, other: Options) -> dict[str, Any]:

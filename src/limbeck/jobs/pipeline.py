@@ -24,7 +24,7 @@ from limbeck.jobs.arguments import Arguments
 from limbeck.jobs.budget import fit_to_budget
 from limbeck.jobs.compare_settings import CompareRun
 from limbeck.jobs.folder import ensure_saved, write_or_match_run
-from limbeck.jobs.plan import ArmPlan, active_parameters, plan_arm, trials, with_baselines
+from limbeck.jobs.plan import ArmPlan, active_parameters, label_notes, plan_arm, trials, with_baselines
 from limbeck.jobs.record import Finished, timed_as
 from limbeck.jobs.settings import Job, Run, resolve
 from limbeck.jobs.teaching import TeacherOutputs, check_named_cache, collect_teacher_outputs, free_memory
@@ -55,11 +55,14 @@ def run(
     planned = _plan(columns, setup, arguments.student, watcher, failed)
     check_named_cache(setup, list(planned.values()), settings)
     settings = _write_or_match(settings, columns, planned, setup, folder)
-    arms, notes = with_baselines(planned, setup.task, several), []
-    if not several:
+    arms = with_baselines(planned, setup.task, several)
+    if isinstance(settings, CompareRun):
+        notes = settings.start_notes({name: arm.run for name, arm in planned.items() if isinstance(arm.run, Run)})
+    else:
         arms = [replace(arm, title=f"student {'with' if arm.uses_teacher else 'without'} teacher") for arm in arms]
         notes = [arms[-1].start.origin]
         watcher.say(notes[0])
+    notes += label_notes(arms)
     watcher.plan(_progress(settings, setup, arms))
 
     # Teach: what the arms need of the teacher, collected once; afterwards its memory goes to the students
@@ -99,7 +102,7 @@ def run_without_teacher(
     write_or_match_run(folder, settings, setup.fingerprints)
     watcher.plan(_progress(settings, setup, [arm]))
     results, _ = _trials([arm], folder, watcher, callbacks, keep_going=False)
-    return Finished(settings.kind, settings, setup, [arm], results, folder)
+    return Finished(settings.kind, settings, setup, [arm], results, folder, notes=label_notes([arm]))
 
 
 def start(settings: Job) -> None:

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
 from typing import Any
 
-import torch
 from transformers import PreTrainedModel
 
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.fingerprint import fingerprint, tokenizers_equal
 from limbeck.core.objective import Objective, bridges, misfits, requests, wants
+from limbeck.core.process import world_size
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, NoTeacher, Request, Teacher, Want
 from limbeck.functional.layermap import layer_pairs
 from limbeck.jobs.settings import Job, Run, recipe_of, resolve
+from limbeck.jobs.start import Start, start_of
 from limbeck.measure.size import count_parameters, tables_of
 from limbeck.recipes.recipe import MAIN, Apply, ObjectiveTable, Rewind, Snapshot, Train, from_table, to_table
 from limbeck.students.families import find_family, has_layers, is_family
-from limbeck.students.inherit import reinit
-from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import GOLD, EncodedData, Model, Setup, Task
-from limbeck.tasks.seq2seq import Translation
+from limbeck.tasks.base import ALL, GOLD, EncodedData, Model, Setup, Task
 from limbeck.training.schedule import Schedule
 
+FEW_ROW_PASSES, FEW_ROW_STEPS, FEW_ROW_EVALS = 20, 1000, 20  # of a training on the rows that have labels
 _OF_LAYERS = Want.HIDDEN | Want.POOLED | ATTENTION_PARTS
 
 
@@ -46,6 +45,7 @@ class Training:
     teacher_request: Request = NOTHING
     focus: int = 0  # the one layer that learns; 0: all
     final: bool = True  # the main step or one after it
+    evals: int = 0  # dev measurements in all; 0: as many in each epoch as the schedule has
     teacher: Teacher = field(default_factory=NoTeacher)
 
     @property
@@ -54,20 +54,16 @@ class Training:
         predicts = any(weight and part.answers for weight, part in self.objective.weighted)
         return predicts and self.final
 
+    @property
+    def measurements(self) -> float:
+        """On dev, if it is evaluated."""
+        return self.evals or self.schedule.epochs * self.schedule.evals_per_epoch
+
     def __str__(self) -> str:
         return f"train '{self.name}' for {self.schedule.epochs:g} epochs: {self.objective}"
 
 
 PlannedStep = Training | Apply | Snapshot | Rewind
-
-
-@dataclass(frozen=True)
-class Start:
-    """Where the student of every seed starts. It does not hold on to the teacher."""
-
-    network: PreTrainedModel
-    origin: str  # a sentence for the report
-    build: Callable[[], PreTrainedModel]  # a fresh one; weights that are not inherited come from torch's seed
 
 
 @dataclass(frozen=True)
@@ -118,14 +114,14 @@ class ArmPlan:
 
     def cost(self, teacher: float) -> float:
         """In rows × parameters they pass through: a training step is three passes, a live teacher one of its own."""
-        small, train, evaluator = active_parameters(self.start.network), self.run.train, self.data.evaluator
+        small, evaluator = active_parameters(self.start.network), self.data.evaluator
         learnt = sum(
             self.data.count(step.targets)
             * step.schedule.epochs
             * (3 * small + (teacher if step.teacher_request.want & ATTENTION_PARTS else 0.0))
             for step in self.trainings
         )
-        evals = sum(step.schedule.epochs for step in self.trainings if step.evaluated) * train.evals_per_epoch
+        evals = sum(step.measurements for step in self.trainings if step.evaluated)
         dev, test = evaluator.passes
         return learnt + small * (dev * len(evaluator.dev) * evals + test * evaluator.test_rows)
 
@@ -164,59 +160,40 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
         given = task.load(run.student_from, new_head=True)
     owner = given or setup.teacher or setup.init
     assert owner is not None
-    start = _start(run.student, task, setup, given, owner)
+    start = start_of(run.student, task, setup, given, owner)
     student = Model(start.network, owner.processor)
     _check_task(task, run.student.family, objectives)
     task.check(run, setup, student, objectives, needed)
-    data = _encoded(task, setup, student)
-    for note in data.notes if data is not setup.data else ():
-        watcher.say(note)
-    data = task.augmented(run, setup, data, watcher)
-    shape = shape_of(start.network)
-    big = shape_of(setup.teacher.network) if setup.teacher else shape
-    run = run.but(train=run.train.at_width(shape.hidden, data.info))
+    data = _training_data(run, task, setup, student, watcher)
     if given is not None and not given.source:
         data = replace(data, fingerprints={**data.fingerprints, "student": fingerprint(given.network)})
-    steps = planned_steps(run, setup.info, shape, big)
-    arm = ArmPlan(name, run, start, steps, data, recipe=run.recipe, processor=student.processor)
+    shape = shape_of(start.network)
+    run = run.but(train=run.train.at_width(shape.hidden, data.info))
+    arm = ArmPlan(name, run, start, (), data, recipe=run.recipe, processor=student.processor)
+    return _with_steps(arm, setup, shape)
+
+
+def _with_steps(arm: ArmPlan, setup: Setup, shape: Shape) -> ArmPlan:
+    """With the steps of its recipe, fitted to the shapes of student and teacher and to the rows."""
+    assert isinstance(arm.run, Run)
+    big = shape_of(setup.teacher.network) if setup.teacher else shape
+    steps = planned_steps(arm.run, setup.info, shape, big)
+    steps = tuple(on_labels(step, arm.data) if isinstance(step, Training) else step for step in steps)
+    arm = replace(arm, steps=steps)
     if setup.teacher:
         maps = (bridges(step.objective, shape, big) for step in arm.trainings)
         arm = replace(arm, bridges={key: widths for of_step in maps for key, widths in of_step.items()})
-    alone = len(steps) == 1 and data.has_gold and not data.augmented and not arm.uses_teacher
-    plain = to_table(task.baseline(arm.main.objective))
+    alone = len(steps) == 1 and arm.data.has_gold and not arm.uses_teacher
+    plain = to_table(setup.task.baseline(arm.main.objective))
     return replace(arm, supervised=alone and to_table(arm.main.objective) == plain)
 
 
-def _start(shape: Shrink, task: Task, setup: Setup, given: Model | None, owner: Model) -> Start:
-    if given is None and setup.teacher is None:  # nothing but a vocabulary; the shape alone is looked at here
-        assert isinstance(task, Translation)
-        with torch.random.fork_rng(devices=[]):
-            network = task.new_network(owner.processor)
-        return Start(network, "The student starts from random weights.", partial(task.new_network, owner.processor))
-
-    def reload() -> PreTrainedModel:
-        return task.load(owner.source, new_head=True).network
-
-    if given is not None and is_unchanged(shape, given.network):
-        origin = f"The student starts from {given.source or 'the given model'}."
-        return Start(given.network, origin, reload if given.source else partial(copy.deepcopy, given.network))
-    pairs = setup.data.pairs
-    network, inheritance = shape.build(owner.network, owner.processor, pairs)
-    whence = f"From {given.source or 'the given model'}. " if given else ""
-    if given is None or not given.source:
-        return Start(network, whence + inheritance.sentence(), partial(reinit, network, inheritance.fresh))
-
-    def shrunk() -> PreTrainedModel:
-        return shape.build(reload(), owner.processor, pairs)[0]
-
-    return Start(network, whence + inheritance.sentence(), shrunk)
-
-
-def is_unchanged(shape: Shrink, network: PreTrainedModel) -> bool:
-    """Whether a model stays as it is. To keep the first or last layers changes nothing where all are kept."""
-    keep = "spread" if shape.keep in ("first", "last") else shape.keep
-    family = "same" if is_family(network.config.model_type, shape.family) else shape.family
-    return shape.but(keep=keep, family=family) == Shrink(family="same")
+def _training_data(run: Run, task: Task, setup: Setup, student: Model, watcher: Watcher) -> EncodedData:
+    """The shared rows in the student's tokens, and those that the run adds."""
+    data = _encoded(task, setup, student)
+    for note in data.notes if data is not setup.data else ():
+        watcher.say(note)
+    return task.augmented(run, setup, data, watcher)
 
 
 def _encoded(task: Task, setup: Setup, student: Model) -> EncodedData:
@@ -325,6 +302,45 @@ def _check_student(family: str, steps: Sequence[PlannedStep], student: Shape) ->
             )
 
 
+def on_labels(step: Training, data: EncodedData) -> Training:
+    """A step that asks nothing of a teacher, on labelled rows alone: others would only thin out its batches.
+
+    Where people left rows without labels, it takes as many steps as over all rows, but no more than 20 passes or 1,000
+    steps, whichever is more: few rows need steps rather than passes (Zhang et al. 2021), and 20 passes are plenty
+    (Mosbach et al. 2021). The learning rate falls over these steps, dev is measured at least 20 times, and patience
+    lasts for the same share of the training. Augmented rows do not count: they belong to the teacher's students."""
+    rows, people = data.rows, data.size - data.augmented
+    unasked = not step.teacher_request.want and step.targets in (ALL, GOLD)
+    if not unasked or GOLD not in rows or rows[GOLD] is rows.get(ALL):
+        return step
+    step, schedule = replace(step, targets=GOLD), step.schedule
+    at_once = schedule.batch_size * schedule.accumulate * world_size()
+    a_pass, over_all = (math.ceil(count / at_once) for count in (len(rows[GOLD]), people))
+    if len(rows[GOLD]) == people:
+        return step
+    steps = min(
+        math.ceil(schedule.epochs * over_all),
+        max(FEW_ROW_PASSES * a_pass, FEW_ROW_STEPS, math.ceil(schedule.epochs * a_pass)),
+    )
+    epochs = steps / a_pass
+    epochs = epochs if math.ceil(epochs * a_pass) <= steps else math.nextafter(epochs, 0.0)
+    evals = math.ceil(max(step.measurements, FEW_ROW_EVALS))
+    patience = math.ceil(schedule.patience * evals / step.measurements)
+    return replace(step, schedule=schedule.but(epochs=epochs, patience=patience), evals=evals)
+
+
+def label_notes(arms: Sequence[ArmPlan]) -> list[str]:
+    """On arms that learn from some of the rows alone, since people left others without labels."""
+    alike: dict[tuple[int, float], list[str]] = {}
+    for arm in (arm for arm in arms if arm.main.evals):
+        alike.setdefault((arm.rows, arm.main.schedule.epochs), []).append(arm.title or arm.name)
+    return [
+        f"{', '.join(names)}: trained on the {rows:,} labelled rows alone, for at most {epochs:.3g} epochs of them (no "
+        "more steps than over all rows), with the weights that are best on dev."
+        for (rows, epochs), names in alike.items()
+    ]
+
+
 def with_baselines(arms: dict[str, ArmPlan], task: Task, several: bool = True) -> list[ArmPlan]:
     """An arm that learns from labels alone is the baseline of its student; others share one that is added.
 
@@ -338,8 +354,8 @@ def with_baselines(arms: dict[str, ArmPlan], task: Task, several: bool = True) -
         if same[name] not in known and asked:
             known[same[name]] = f"plain-{name}" if several else "plain"
             # The same student, taught by what people gave alone.
-            steps = (Training(MAIN, task.baseline(arm.main.objective), arm.run.train, GOLD),)
-            plain = replace(arm, steps=steps, bridges={}, column=False, supervised=True, recipe="")
+            alone = on_labels(Training(MAIN, task.baseline(arm.main.objective), arm.run.train, GOLD), arm.data)
+            plain = replace(arm, steps=(alone,), bridges={}, column=False, supervised=True, recipe="")
             found.append(replace(plain, name=known[same[name]]))
         than = known.get(same[name], "")
         found.append(replace(arm, baseline=than if than != name else ""))

@@ -171,6 +171,7 @@ def _student_arms(finished: Finished, speeds: Mapping[str, Speed]) -> list[Arm]:
             title=_title(finished, arm),
             role="model" if finished.kind == "train" else "baseline" if arm.supervised else "student",
             objective="; then ".join(str(step.objective) for step in arm.trainings),
+            start=arm.start.words,
             shape=shape_of(arm.start.network),
             runs=[one.result for one in finished.results[arm.name]],
             size=size_of(arm.start.network, finished.results[arm.name][0].model),

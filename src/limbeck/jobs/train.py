@@ -10,16 +10,18 @@ from pathlib import Path
 from transformers import PreTrainedModel, TrainerCallback
 
 from limbeck.core.errors import DataError, KnobError
+from limbeck.core.files import portable
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.task import LANGUAGE_KINDS
 from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import documented, in_folder, settings_of
 from limbeck.jobs.folder import locked, publish
-from limbeck.jobs.plan import ArmPlan, Start, Training
+from limbeck.jobs.plan import ArmPlan, Training, on_labels
 from limbeck.jobs.record import build_record
 from limbeck.jobs.result import Result, make_result
 from limbeck.jobs.settings import Options, TrainRun, with_masking
+from limbeck.jobs.start import FRESH, Start
 from limbeck.measure.speed import MEASURING
 from limbeck.recipes.recipe import MAIN
 from limbeck.students.sizes import shape_of
@@ -107,8 +109,12 @@ def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmP
     run = with_masking(run.spelled_out(task.info.kind), task.info.kind)
     run = run.but(train=run.train.at_width(shape_of(model.network).hidden, task.info))
     prints = {"tokenizer": tokenizer_fingerprint(model.processor), **encoded.fingerprints}
-    start = Start(model.network, f"The model starts from {run.model or 'random weights'}.", build)
-    steps = (Training(MAIN, task.supervised(), run.train, GOLD),)
+    origin, words = (
+        f"The model starts from {run.model or 'random weights'}.",
+        portable(run.model) if run.model else FRESH,
+    )
+    start = Start(model.network, origin, words, build)
+    steps = (on_labels(Training(MAIN, task.supervised(), run.train, GOLD), encoded),)
     arm = ArmPlan("model", run, start, steps, encoded, title="training", processor=model.processor)
     return run, arm, Setup(task, None, splits, encoded, prints)
 

@@ -182,6 +182,7 @@ class _TrialRunner:
             request=step.student_request,
             focus=step.focus,
             best=step.evaluated,
+            evals=step.evals,
             **(data.evaluator.while_training() if step.evaluated else {}),
             callbacks=[*held, watch, *switching(step.teacher), *self.callbacks],
         )

@@ -7,7 +7,8 @@ pkd-skip compares every other layer of the teacher (12→6: 2, 4, 6, 8, 10; 12�
 QNLI 89.0 against 88.2.
 
 Student: the first k layers of the teacher. The paper takes them from BERT before fine-tuning, with a new classifier;
-to do the same, cut a student from that and give it with --student-from.
+to do the same, cut a student from that and give it with --student-from. In `limbeck compare` all columns start from the
+same layers, this one too, unless --starts recipe leaves it its own.
 
 Defaults: 4 epochs. α, T and β are those of SST-2 at 6 layers in the official repository, which searched α in
 {0.2, 0.5, 0.7} and T in {5, 10, 20} first, without patience, and then β in {10, 100, 500, 1000}. Its learning rates are

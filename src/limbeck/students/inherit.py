@@ -66,6 +66,21 @@ class Inheritance:
             origin = f"starts from the teacher's encoder layers {layers} and decoder layers {decoder}"
         return f"The student {origin}: {', '.join(parts)}."
 
+    def words(self, source: str = "the teacher") -> str:
+        """The same in few words, for a table: `layers 0, 3 of the teacher`."""
+
+        def stack(numbers: list[int], kind: str = "") -> str:
+            distinct = dict.fromkeys(numbers)  # layers that share their weights start from one
+            return f"{kind}layer{'s' if len(distinct) > 1 else ''} {', '.join(map(str, distinct))}"
+
+        if not self.whole + self.sliced:
+            return "fresh weights"
+        if not self.layers:
+            return f"embeddings of {source}, fresh layers"
+        stacks = [stack(self.layers, "encoder "), stack(self.decoder_layers, "decoder ")]
+        layers = " and ".join(stacks) if self.decoder_layers else stack(self.layers)
+        return f"{layers} of {source}{', cut narrower' if self.sliced else ''}"
+
 
 Built = tuple["PreTrainedModel", Inheritance]  # an untrained student and what it inherited
 

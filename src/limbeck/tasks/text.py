@@ -80,7 +80,8 @@ class TextClassification(Task[Corpus]):
         evaluator = TextEvaluator(splits.task, model.processor, rows, self.knobs.measure.examples)
         card = splits.card.but(truncated=sum(split.truncated for split in rows.values()))
         prints = {"data": data_fingerprint(splits, str(longest)), "labels": labels_fingerprint(splits)}
-        return replace(encoded_rows(rows, evaluator, card, prints), pairs=bool(splits.train.pairs))
+        found = encoded_rows(rows, evaluator, card, prints, splits.train.has_label)
+        return replace(found, pairs=bool(splits.train.pairs))
 
     def timing_inputs(self, setup: Setup[Corpus]) -> list[tuple[str, str]]:
         test = setup.splits.test
@@ -188,11 +189,17 @@ def _answer(info: TaskInfo, logits: np.ndarray, every: bool) -> Answer:
 
 
 def encoded_rows(
-    rows: Mapping[str, Split], evaluator: Evaluator, card: DataCard, fingerprints: Mapping[str, str]
+    rows: Mapping[str, Split],
+    evaluator: Evaluator,
+    card: DataCard,
+    fingerprints: Mapping[str, str],
+    labelled: np.ndarray,
 ) -> EncodedData:
-    """The data of a task whose rows have labels, of which a teacher gives logits."""
+    """The data of a task whose rows have labels, of which a teacher gives logits; `labelled` training rows do."""
     train, info = rows["train"], evaluator.info
-    gold = {GOLD: train} if train.has_label.any() else {}
+    gold = {}
+    if train.has_label.any():
+        gold = {GOLD: train if labelled.all() else train.take(np.flatnonzero(labelled))}
     data = EncodedData(info, evaluator.processor, {ALL: train, **gold}, evaluator, card, fingerprints, len(train))
     return replace(data, for_teacher=tuple(rows.values()), has_gold=bool(gold))
 

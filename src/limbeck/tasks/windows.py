@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+
 from limbeck.core.errors import MismatchError
 from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.core.objective import Objective
@@ -51,7 +53,9 @@ class WindowTask(Task[WindowRows[W]], Generic[W]):
         golds = repr([[item.gold for item in corpus.items(name)] for name in corpus.splits])
         prints = {"data": data_fingerprint(corpus, salt), "labels": labels_fingerprint(corpus, golds)}
         evaluator = self.evaluator(corpus, model.processor, settings, self.knobs.measure.examples)
-        return encoded_rows(corpus.splits, evaluator, corpus.card, prints)
+        items = corpus.items("train")
+        labelled = np.array([items[window.item].has_label for window in corpus.train.windows], dtype=bool)
+        return encoded_rows(corpus.splits, evaluator, corpus.card, prints, labelled)
 
     def predictions(self, model: Model, rows: WindowRows[W]) -> Iterator[tuple[Any, Any]]:
         """What is predicted of each row, and how sure the model is of it."""

@@ -129,12 +129,14 @@ class Distiller(ObjectiveTrainer):
         request: Request = ONLY_LOGITS,
         focus: int = 0,
         best: bool = True,
+        evals: int = 0,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
         """Dev metrics come from `compute_metrics`, which takes all logits, or `dev_metrics`, which takes the model.
 
         `request` is what the objective compares of the student; `focus` the one layer that learns, 0 for all. Without
-        `best` nothing is measured on dev and the last weights stay: for stages that do not train the answers."""
+        `best` nothing is measured on dev and the last weights stay: for stages that do not train the answers. `evals`
+        is the number of dev measurements in all, 0 for `evals_per_epoch`."""
         schedule = schedule.at_width(shape_of(model).hidden, task)
         self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
         self._dev_metrics, self._request, self._focus = dev_metrics, request, focus
@@ -143,7 +145,7 @@ class Distiller(ObjectiveTrainer):
         stopping = [EarlyStoppingCallback(schedule.patience)] if best and schedule.patience else []
         super().__init__(
             model=model,
-            args=_arguments(schedule, task, folder, seed, len(train), best),
+            args=_arguments(schedule, task, folder, seed, len(train), best, evals),
             train_dataset=train,
             eval_dataset=dev,
             data_collator=collate,
@@ -234,9 +236,13 @@ def _loggers(schedule: Schedule) -> list[str]:
     return [name for name in names if name not in ("", "none")]
 
 
-def _arguments(schedule: Schedule, task: TaskInfo, folder: Path, seed: int, rows: int, best: bool) -> TrainingArguments:
+def _arguments(
+    schedule: Schedule, task: TaskInfo, folder: Path, seed: int, rows: int, best: bool, evals: int
+) -> TrainingArguments:
     steps_per_epoch = -(-rows // (schedule.batch_size * schedule.accumulate * world_size()))
     every = -(-steps_per_epoch // schedule.evals_per_epoch)
+    if evals:
+        every = max(int(steps_per_epoch * schedule.epochs) // evals, 1)
     return TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=schedule.epochs,

@@ -1,0 +1,66 @@
+"""Where a student starts: cut from its teacher or from another model, as a model is, or from random weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from transformers import PreTrainedModel
+
+from limbeck.core.files import portable
+from limbeck.students.families import is_family
+from limbeck.students.inherit import reinit
+from limbeck.students.shrink import Shrink
+from limbeck.tasks.base import Model, Setup, Task
+from limbeck.tasks.seq2seq import Translation
+
+FRESH = "fresh weights"
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where the student of every seed starts. It does not hold on to the teacher."""
+
+    network: PreTrainedModel
+    origin: str  # a sentence for the report
+    words: str  # the same in few words, for a table: "layers 0, 3 of the teacher"
+    build: Callable[[], PreTrainedModel]  # a fresh one; weights that are not inherited come from torch's seed
+
+
+def start_of(shape: Shrink, task: Task, setup: Setup, given: Model | None, owner: Model) -> Start:
+    """`given` is a model to start from, if there is one; `owner` the model whose weights a student inherits."""
+    if given is None and setup.teacher is None:  # nothing but a vocabulary; the shape alone is looked at here
+        assert isinstance(task, Translation)
+        with torch.random.fork_rng(devices=[]):
+            network = task.new_network(owner.processor)
+        origin = "The student starts from random weights."
+        return Start(network, origin, FRESH, partial(task.new_network, owner.processor))
+
+    def reload() -> PreTrainedModel:
+        return task.load(owner.source, new_head=True).network
+
+    name = given.source or "the given model" if given else "the teacher"
+    if given is not None and is_unchanged(shape, given.network):
+        build = reload if given.source else partial(copy.deepcopy, given.network)
+        return Start(given.network, f"The student starts from {name}.", portable(name), build)
+    pairs = setup.data.pairs
+    network, inheritance = shape.build(owner.network, owner.processor, pairs)
+    origin = f"From {name}. {inheritance.sentence()}" if given else inheritance.sentence()
+    words = inheritance.words(portable(name))
+    if given is None or not given.source:
+        return Start(network, origin, words, partial(reinit, network, inheritance.fresh))
+
+    def shrunk() -> PreTrainedModel:
+        return shape.build(reload(), owner.processor, pairs)[0]
+
+    return Start(network, origin, words, shrunk)
+
+
+def is_unchanged(shape: Shrink, network: PreTrainedModel) -> bool:
+    """Whether a model stays as it is. To keep the first or last layers changes nothing where all are kept."""
+    keep = "spread" if shape.keep in ("first", "last") else shape.keep
+    family = "same" if is_family(network.config.model_type, shape.family) else shape.family
+    return shape.but(keep=keep, family=family) == Shrink(family="same")
