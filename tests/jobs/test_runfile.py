@@ -16,6 +16,7 @@ from limbeck.core.objective import misfits
 from limbeck.core.task import TaskInfo
 from limbeck.data.settings import AugmentSettings
 from limbeck.jobs.settings import CUSTOM, Run, TrainRun, differences, overlay, read_run, resolve, undot, write_run
+from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import StageSettings
 from limbeck.students.families import families
@@ -53,6 +54,8 @@ def settings_of(cls, **fixed) -> st.SearchStrategy:
     }
     if "family" in fields:  # a family must be there, too
         fields["family"] = st.sampled_from(["auto", *families()])
+    if cls is MeasureSettings:  # one that fits the task
+        fields["metric"] = st.just("")
     return st.builds(lambda **found: cls(**found), **fields, **fixed)
 
 

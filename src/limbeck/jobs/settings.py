@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import TABLES, Settings, knob
+from limbeck.core.metric import METRICS, check_metric
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.settings import MaskSettings, TaskKnobs
 from limbeck.measure.settings import MeasureSettings
@@ -40,6 +41,12 @@ class MeasuredKnobs(TaskKnobs):
     """Of every verb that measures models."""
 
     measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
+
+    @model_validator(mode="after")
+    def _check_metric(self) -> Self:
+        """As far as the task is known: before anything is read."""
+        check_metric(self.measure.metric, METRICS if self.data.task == "auto" else [self.data.task])
+        return self
 
 
 class BenchRun(MeasuredKnobs):

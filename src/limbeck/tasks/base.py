@@ -21,10 +21,11 @@ import limbeck.tasks
 from limbeck.core.card import Paper
 from limbeck.core.errors import KnobError
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
+from limbeck.core.metric import check_metric
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, Record, SeedResult
-from limbeck.core.task import Kind, TaskInfo
+from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import Dataset, Split
 from limbeck.measure.evaluator import Evaluation as Evaluation
@@ -217,6 +218,11 @@ class Task(ABC, Generic[R]):
         """With what reading told: the labels, and the kind where it was left open."""
         return replace(self, info=splits.task)
 
+    def with_metric(self, info: TaskInfo) -> TaskInfo:
+        """With the metric that a person chose, now that the kind and the labels are known."""
+        check_metric(self.knobs.measure.metric, [info.kind], len(info.labels))
+        return replace(info, metric=self.knobs.measure.metric)
+
     def prepare(self, data: object, teacher: Model | None, watcher: Watcher, student: Model | None = None) -> Setup[R]:
         """Reads and encodes what all arms share."""
         owner = teacher or student
@@ -330,10 +336,11 @@ def task_of(knobs: Options, model: Model | str | None) -> Task:
     Where neither a person nor the head tells, it is text classification, and the labels tell which."""
     for module in pkgutil.iter_modules(limbeck.tasks.__path__):
         import_module(f"limbeck.tasks.{module.name}")
-    kind = knobs.data.task
+    kind, metric = knobs.data.task, knobs.measure.metric
     if kind == "auto":
         kind = kind_of_model(model, knobs.trust_remote_code) or "classify"
-    return TASKS[kind](TaskInfo(kind=kind), knobs)
+        check_metric(metric, TEXT_KINDS if kind in TEXT_KINDS else [kind])  # the labels may tell otherwise
+    return TASKS[kind](TaskInfo(kind=kind, metric=metric), knobs)
 
 
 def kind_of_model(model: Model | str | None, trust_remote_code: bool = False) -> str | None:

@@ -94,6 +94,10 @@ class Translation(Task[TaughtTexts]):
         return cast(TranslateSettings, self.knobs.table(TranslateSettings))
 
     @property
+    def metric(self) -> str:
+        return self.knobs.measure.metric or self.settings.metric
+
+    @property
     def beam(self) -> int:
         return self.settings.test_beam
 
@@ -128,7 +132,7 @@ class Translation(Task[TaughtTexts]):
             vocab_size = self.info.vocab_size or vocab_size_of(model.network, model.processor)
             start = decoder_start(model.network)
         return Seq2SeqEvaluator(
-            replace(self.info, vocab_size=vocab_size, metric=self.settings.metric),
+            replace(self.info, vocab_size=vocab_size, metric=self.metric),
             model.processor,
             start,
             corpus.dev,
@@ -387,7 +391,7 @@ class Translation(Task[TaughtTexts]):
     def evaluate(self, model: Model, splits: TaughtTexts, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
         theirs = self._evaluated(teacher, splits, None, watcher, teaches=True) if teacher else None
         ours = self._evaluated(model, splits, theirs, watcher)
-        return replace(self.info, metric=self.settings.metric), [ours, theirs] if theirs else [ours]
+        return replace(self.info, metric=self.metric), [ours, theirs] if theirs else [ours]
 
     def _evaluated(
         self, model: Model, splits: TaughtTexts, teacher: Evaluation | None, watcher: Watcher, teaches: bool = False

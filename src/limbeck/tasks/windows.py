@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from limbeck.core.errors import MismatchError
@@ -92,7 +92,8 @@ class TokenClassification(WindowTask[Sentence]):
         self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False
     ) -> WindowRows[Sentence]:
         known = labels_in(model.network.config) if model else ()
-        return read_sentences(self.knobs.data, self.knobs.table(WindowSettings), data, known, only_test)
+        found = read_sentences(self.knobs.data, self.knobs.table(WindowSettings), data, known, only_test)
+        return replace(found, task=self.with_metric(found.task))
 
     def cut(self, splits: WindowRows[Sentence], processor: Any, watcher: Watcher) -> WindowCorpus:
         return encode_sentences(splits, processor, self.knobs.data, self.knobs.table(WindowSettings), watcher)
@@ -109,7 +110,8 @@ class QuestionAnswering(WindowTask[Question]):
     def read(
         self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False
     ) -> WindowRows[Question]:
-        return read_questions(self.knobs.data, self.knobs.table(WindowSettings), data, only_test)
+        found = read_questions(self.knobs.data, self.knobs.table(WindowSettings), data, only_test)
+        return replace(found, task=self.with_metric(found.task))
 
     def cut(self, splits: WindowRows[Question], processor: Any, watcher: Watcher) -> WindowCorpus:
         return encode_questions(splits, processor, self.knobs.data, self.knobs.table(WindowSettings), watcher)
