@@ -30,6 +30,8 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size
 def values(field) -> st.SearchStrategy:
     """Values within a knob's limits."""
     kind = field.annotation
+    if kind == str | dict[str, float]:
+        return st.sampled_from(["", "balanced"]) | st.dictionaries(TEXT.filter(bool), st.floats(0.01, 100), min_size=1)
     if typing.get_origin(kind) is typing.Literal:
         return st.sampled_from(typing.get_args(kind))
     if kind is bool:
@@ -88,7 +90,7 @@ def test_any_run_written_down_reads_back_the_same(run):
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(settings_of(TrainRun, **TASK_TABLES))
+@given(settings_of(TrainRun, objective=objectives(), **TASK_TABLES))
 def test_any_training_run_written_down_reads_back_the_same(run):
     assert TrainRun(**tomllib.loads(write_run(run))) == run
 
@@ -104,7 +106,8 @@ def test_what_is_printed_is_the_whole_run(tmp_path):
     assert run.teacher == 'a "quoted" \\ folder'
     assert run.student.layers == 3
     assert run.measure.speed is False
-    assert run.objective == {"labels": {"weight": 0.5}, "hinton": {"weight": 0.25, "temperature": 7.0}}
+    plain = {"class_weights": "", "label_smoothing": 0.0}
+    assert run.objective == {"labels": {"weight": 0.5, **plain}, "hinton": {"weight": 0.25, "temperature": 7.0}}
     assert limbeck("distill", file, "--print").out == printed.out
     lines = printed.out.splitlines()
     assert all(before.startswith("# ") for before, line in pairwise(lines) if line[0:1].isalpha())  # each with its help

@@ -27,7 +27,7 @@ from limbeck.students.families import find_family, has_layers, is_family
 from limbeck.students.inherit import reinit
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import GOLD, EncodedData, Model, Setup, Task
+from limbeck.tasks.base import GOLD, EncodedData, Model, Setup, Task, with_class_weights
 from limbeck.tasks.seq2seq import Translation
 from limbeck.training.schedule import Schedule
 
@@ -54,8 +54,13 @@ class Training:
         predicts = any(weight and part.answers for weight, part in self.objective.weighted)
         return predicts and self.final
 
+    def over(self, data: EncodedData) -> Training:
+        """With the epochs that its steps make, where a person limits those."""
+        return replace(self, schedule=self.schedule.over(data.count(self.targets)))
+
     def __str__(self) -> str:
-        return f"train '{self.name}' for {self.schedule.epochs:g} epochs: {self.objective}"
+        steps, epochs = self.schedule.max_steps, self.schedule.epochs
+        return f"train '{self.name}' for {f'{steps} steps' if steps else f'{epochs:g} epochs'}: {self.objective}"
 
 
 PlannedStep = Training | Apply | Snapshot | Rewind
@@ -157,7 +162,7 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
     run = resolve(run, setup.info)
     objectives = [from_table(table) for table in (run.objective, *(stage.objective for stage in run.stages.values()))]
     needed = reduce(or_, map(wants, objectives))
-    run = setup.task.resolve(run, setup, needed)
+    run = _with_class_weights(setup.task.resolve(run, setup, needed), setup.data)
     task = replace(setup.task, knobs=run)
     if given is None and run.student_from:
         watcher.say(f"loading the student {run.student_from}")
@@ -179,12 +184,19 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
         data = replace(data, fingerprints={**data.fingerprints, "student": fingerprint(given.network)})
     steps = planned_steps(run, setup.info, shape, big)
     arm = ArmPlan(name, run, start, steps, data, recipe=run.recipe, processor=student.processor)
+    arm = arm.with_trainings(step.over(data) for step in arm.trainings)
     if setup.teacher:
         maps = (bridges(step.objective, shape, big) for step in arm.trainings)
         arm = replace(arm, bridges={key: widths for of_step in maps for key, widths in of_step.items()})
     alone = len(steps) == 1 and data.has_gold and not data.augmented and not arm.uses_teacher
     plain = to_table(task.baseline(arm.main.objective))
     return replace(arm, supervised=alone and to_table(arm.main.objective) == plain)
+
+
+def _with_class_weights(run: Run, data: EncodedData) -> Run:
+    stages = {name: stage.model_dump() for name, stage in run.stages.items()}
+    stages = {name: {**one, "objective": with_class_weights(one["objective"], data)} for name, one in stages.items()}
+    return run.but(objective=with_class_weights(run.objective, data), stages=stages)
 
 
 def _start(shape: Shrink, task: Task, setup: Setup, given: Model | None, owner: Model) -> Start:
@@ -275,7 +287,7 @@ def _trainings(name: str, run: Run, student: Shape, teacher: Shape, final: bool)
     if not stage.progressive:
         return [Training(name, from_table(stage.objective), schedule, stage.targets or main, final=final)]
     tables = _by_layer(stage.objective, student, teacher)
-    each = schedule.but(epochs=schedule.epochs / len(tables))
+    each = schedule.but(epochs=schedule.epochs / len(tables), max_steps=-(-schedule.max_steps // len(tables)))
     return [
         Training(f"{name}-{layer}", from_table(table), each, main, focus=layer, final=final)
         for layer, table in tables.items()
@@ -338,7 +350,7 @@ def with_baselines(arms: dict[str, ArmPlan], task: Task, several: bool = True) -
         if same[name] not in known and asked:
             known[same[name]] = f"plain-{name}" if several else "plain"
             # The same student, taught by what people gave alone.
-            steps = (Training(MAIN, task.baseline(arm.main.objective), arm.run.train, GOLD),)
+            steps = (Training(MAIN, task.baseline(arm.main.objective), arm.run.train, GOLD).over(arm.data),)
             plain = replace(arm, steps=steps, bridges={}, column=False, supervised=True, recipe="")
             found.append(replace(plain, name=known[same[name]]))
         than = known.get(same[name], "")

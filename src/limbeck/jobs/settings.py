@@ -118,6 +118,7 @@ class TrainRun(Job):
     model: str = knob(
         "", "the model to train: a folder or a hub id; a seq2seq model may also start from scratch", short="--model"
     )
+    objective: ObjectiveTable = knob({}, "how labels are weighed and smoothed, in a table 'labels'")
 
 
 class CacheRun(TaskKnobs):
@@ -163,6 +164,11 @@ def resolve(run: Run, info: TaskInfo) -> Run:
         for stage in stages.values():  # a term that only a stage has is meant there
             for term in [term for term in terms if term in stage["objective"] and term not in planned]:
                 stage["objective"][term] = {**stage["objective"][term], **terms.pop(term)}
+        if "labels" in terms and "labels" not in planned and "weight" not in terms["labels"]:
+            raise KnobError(
+                f"the recipe '{plan.name}' does not learn from labels, so they are neither weighed nor smoothed",
+                "give labels a share, as in --objective.labels.weight 0.5, or use another recipe, such as hinton",
+            )
         terms = planned | {term: {**planned.get(term, {}), **entry} for term, entry in terms.items()}
         # A table that the task does not have is the recipe's for other tasks.
         defaults = {

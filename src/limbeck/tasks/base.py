@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeAlias, cast
 
 import numpy as np
 from transformers import PreTrainedModel
@@ -31,14 +31,16 @@ from limbeck.data.batches import Dataset, Split
 from limbeck.measure.evaluator import Evaluation as Evaluation
 from limbeck.measure.evaluator import Evaluator
 from limbeck.measure.size import is_ctranslate2
-from limbeck.objectives.labels import DEVLIN_2019
+from limbeck.objectives.labels import DEVLIN_2019, Labels
 from limbeck.objectives.supervised import supervised
 from limbeck.students.load import kind_of, kind_saved, labels_in, load
 from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 
 COLLECTING = "teacher's outputs"  # the progress item
 TEXTS_SHARE = 0.6  # the share of it that is done when the teacher has written its texts
+LABELS = "labels"  # the term over labels, in an objective's table
 ALL, GOLD = "", "gold"  # training rows by their targets: every row, or those with what people gave
+Terms: TypeAlias = dict[str, dict[str, Any]]  # an objective as a table
 Options = Any  # a job's settings, built on TaskKnobs, with the tables of its task
 
 
@@ -276,12 +278,14 @@ class Task(ABC, Generic[R]):
         return run
 
     def baseline(self, objective: Objective) -> Objective:
-        """What the same student learns towards without a teacher."""
-        return supervised(self.info)
+        """What the same student learns towards without a teacher: labels, weighed and smoothed as beside it."""
+        return supervised(
+            self.info, next((part for _, part in objective.weighted if isinstance(part, Labels)), Labels())
+        )
 
     def supervised(self) -> Objective:
         """What `limbeck train` learns towards."""
-        return supervised(self.info)
+        return supervised(self.info, Labels(**self.knobs.objective.get(LABELS, {})))
 
     def augmented(self, run: Options, setup: Setup[R], data: EncodedData, watcher: Watcher) -> EncodedData:
         """With the rows that an arm adds to the training split."""
@@ -309,6 +313,17 @@ class Task(ABC, Generic[R]):
     def beam(self) -> int:
         """With which a generating model is timed; 0: it generates nothing."""
         return 0
+
+
+def with_class_weights(table: Terms, data: EncodedData) -> Terms:
+    """A table of terms with the class weights that the labels of the training rows tell."""
+    if LABELS not in table or data.info.over_vocabulary:
+        return table
+    knobs = dict(table[LABELS])
+    share = {"weight": knobs.pop("weight")} if "weight" in knobs else {}
+    rows = cast(Split, data.rows[ALL])
+    settled = Labels(**knobs).settled(data.info, rows.labels[rows.has_label])
+    return {**table, LABELS: {**share, **settled.model_dump()}}
 
 
 def evaluating(model: Model) -> str:
