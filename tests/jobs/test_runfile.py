@@ -16,6 +16,7 @@ from limbeck.core.objective import misfits
 from limbeck.core.task import TaskInfo
 from limbeck.data.settings import AugmentSettings
 from limbeck.jobs.settings import CUSTOM, Run, TrainRun, differences, overlay, read_run, resolve, undot, write_run
+from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import StageSettings
 from limbeck.students.families import families
@@ -29,6 +30,8 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size
 def values(field) -> st.SearchStrategy:
     """Values within a knob's limits."""
     kind = field.annotation
+    if kind == str | dict[str, float]:
+        return st.sampled_from(["", "balanced"]) | st.dictionaries(TEXT.filter(bool), st.floats(0.01, 100), min_size=1)
     if typing.get_origin(kind) is typing.Literal:
         return st.sampled_from(typing.get_args(kind))
     if kind is bool:
@@ -53,6 +56,8 @@ def settings_of(cls, **fixed) -> st.SearchStrategy:
     }
     if "family" in fields:  # a family must be there, too
         fields["family"] = st.sampled_from(["auto", *families()])
+    if cls is MeasureSettings:  # one that fits the task
+        fields["metric"] = st.just("")
     return st.builds(lambda **found: cls(**found), **fields, **fixed)
 
 
@@ -85,7 +90,7 @@ def test_any_run_written_down_reads_back_the_same(run):
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(settings_of(TrainRun, **TASK_TABLES))
+@given(settings_of(TrainRun, objective=objectives(), **TASK_TABLES))
 def test_any_training_run_written_down_reads_back_the_same(run):
     assert TrainRun(**tomllib.loads(write_run(run))) == run
 
@@ -101,7 +106,8 @@ def test_what_is_printed_is_the_whole_run(tmp_path):
     assert run.teacher == 'a "quoted" \\ folder'
     assert run.student.layers == 3
     assert run.measure.speed is False
-    assert run.objective == {"labels": {"weight": 0.5}, "hinton": {"weight": 0.25, "temperature": 7.0}}
+    plain = {"class_weights": "", "label_smoothing": 0.0}
+    assert run.objective == {"labels": {"weight": 0.5, **plain}, "hinton": {"weight": 0.25, "temperature": 7.0}}
     assert limbeck("distill", file, "--print").out == printed.out
     lines = printed.out.splitlines()
     assert all(before.startswith("# ") for before, line in pairwise(lines) if line[0:1].isalpha())  # each with its help

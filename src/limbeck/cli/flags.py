@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
@@ -20,10 +20,11 @@ _METAVARS: dict[Any, str] = {int: "INT", float: "NUMBER", str: "TEXT"}
 
 
 def with_knobs(
-    schema: type[Settings], objectives: bool = False
+    schema: type[Settings], objectives: bool | Collection[str] = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a verb every knob of `schema` as a flag; those that were given arrive in its `knobs`, by dotted name.
 
+    `objectives` are the terms that it takes knobs of, True for all with their shares and stages.
     The verb takes its own parameters and `knobs: dict[str, Any]` last.
     """
     knobs = {dotted: _option(dotted, field, panel) for dotted, field, panel in _knobs(schema, objectives)}
@@ -49,7 +50,7 @@ def with_knobs(
     return decorate
 
 
-def _knobs(schema: type[Settings], objectives: bool) -> Iterator[tuple[str, FieldInfo, str]]:
+def _knobs(schema: type[Settings], objectives: bool | Collection[str]) -> Iterator[tuple[str, FieldInfo, str]]:
     """Dotted name, field, and the panel of the help that it is in."""
     for name, field in schema.model_fields.items():
         kind = field.annotation
@@ -60,11 +61,12 @@ def _knobs(schema: type[Settings], objectives: bool) -> Iterator[tuple[str, Fiel
     for table in TABLES.values() if issubclass(schema, Knobs) else ():
         if not table.by_name:
             yield from ((f"{table.name}.{key}", inner, table.name) for key, inner in table.cls.model_fields.items())
-    for name, card in METHODS.items() if objectives else ():
+    named = METHODS if objectives is True else objectives or ()
+    for name, card in ((name, METHODS[name]) for name in named):
         weight = FieldInfo(annotation=float, default=None, description=f"share of '{name}' in the sum: {card.summary}")
-        for key, field in {"weight": weight, **card.cls.model_fields}.items():
+        for key, field in {**({"weight": weight} if objectives is True else {}), **card.cls.model_fields}.items():
             yield f"objective.{name}.{key}", field, "objective"
-    for name in _stage_names() if objectives else ():
+    for name in _stage_names() if objectives is True else ():
         for key, field in StageSettings.model_fields.items():
             if key != "objective":  # the terms of a stage have flags like those of the main one
                 yield f"stages.{name}.{key}", field, "stages"

@@ -11,7 +11,7 @@ from limbeck.cli.verb import File, Print, Resume, execute, gather, need_out, sho
 from limbeck.jobs.settings import TrainRun, write_run
 
 
-@with_knobs(TrainRun)
+@with_knobs(TrainRun, objectives=("labels",))
 def train(
     run_file: File = None, resume: Resume = False, print_: Print = False, knobs: dict[str, Any] | None = None
 ) -> None:

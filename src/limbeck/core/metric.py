@@ -6,9 +6,13 @@ of entities for a tagger, of the words of an answer for extractive QA. How a met
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal, Protocol
+
+from limbeck.core.errors import KnobError
 
 Unit = Literal["share", "hundred", "perplexity", "plain"]  # 0 to 1, told in per cent; 0 to 100; from 1 up; a number
 
@@ -22,6 +26,7 @@ class Metric:
     higher_is_better: bool = True
     hub: str = ""  # the Hugging Face Hub's id
     column: str = ""  # title of its own column in a table of models; the primary metric needs none
+    chooses: bool = True  # models may be chosen by it (--metric); one that a useless model can win may not
 
     @property
     def is_share(self) -> bool:
@@ -35,16 +40,23 @@ class _Task(Protocol):
     @property
     def labels(self) -> tuple[str, ...]: ...
 
+    @property
+    def metric(self) -> str: ...
 
-def _share(name: str, title: str, meaning: str, hub: str = "", higher: bool = True, column: str = "") -> Metric:
-    return Metric(name, title, meaning, "share", higher, hub, column)
+
+def _share(name: str, title: str, meaning: str, hub: str = "") -> Metric:
+    return Metric(name, title, meaning, "share", hub=hub)
 
 
 def _error(name: str, title: str, meaning: str) -> Metric:
     return Metric(name, title, meaning, higher_is_better=False)
 
 
-_ECE = "how far stated confidence lies from the share of right {}; lower is better"
+def _calibration(name: str, decisions: str) -> Metric:
+    meaning = f"how far stated confidence lies from the share of right {decisions}; lower is better"
+    return Metric(name, "calibration error", meaning, "share", higher_is_better=False, chooses=False)
+
+
 _F1_MACRO = _share("f1_macro", "macro F1", "mean F1 of the classes that occur or are predicted", "f1")
 _PERPLEXITY = (
     "exp of the cross-entropy: the model is as unsure of a {} as if it chose blindly between so many; lower is better, "
@@ -66,12 +78,17 @@ _OF_TEACHER = ("perplexity of the teacher’s translations", "of a token of the 
 _P_BEST = "mean probability that a model gives to its own best translation, a whole text; high where it is sure"
 
 
+def _of_tests(name: str, title: str, meaning: str, column: str = "") -> Metric:
+    """Dev is decoded greedily, so that what takes a beam is measured on test alone."""
+    return Metric(name, title, meaning, "hundred", column=column, chooses=False)
+
+
 def _language(token: str) -> tuple[Metric, ...]:
     return (
         Metric("perplexity", "perplexity", _PERPLEXITY.format(token), "perplexity", False, "perplexity"),
         _error("token_nll", "cross-entropy", f"mean −log probability of the right {token}, in nats; lower is better"),
         _share("token_accuracy", "token accuracy", f"how often the most probable token is the right {token}"),
-        _share("token_ece", "calibration error", _ECE.format("tokens"), higher=False),
+        _calibration("token_ece", "tokens"),
     )
 
 
@@ -83,7 +100,7 @@ METRICS: dict[str, tuple[Metric, ...]] = {
         _F1_MACRO,
         _share("f1_weighted", "weighted F1", "F1 of each class, weighted by its rows"),
         Metric("matthews", "Matthews correlation", "of class and label; 0 is chance", hub="matthews_correlation"),
-        _share("ece", "calibration error", _ECE.format("classes"), higher=False),
+        _calibration("ece", "classes"),
         _error("nll", "negative log-likelihood", "mean −log probability of the label, in nats; lower is better"),
     ),
     "multilabel": (
@@ -91,12 +108,13 @@ METRICS: dict[str, tuple[Metric, ...]] = {
         _F1_MACRO,
         _share("accuracy", "accuracy", "share of rows with every label right", "accuracy"),
         _error("hamming", "Hamming loss", "share of single label decisions that are wrong; lower is better"),
-        _share("ece", "calibration error", _ECE.format("decisions"), higher=False),
+        _calibration("ece", "decisions"),
     ),
     "regress": (
         Metric("pearson", "Pearson correlation", "linear correlation; constant predictions give 0", hub="pearsonr"),
         Metric("spearman", "Spearman correlation", "of the ranks; constant predictions give 0", hub="spearmanr"),
         _error("mse", "mean squared error", "lower is better"),
+        _error("rmse", "root mean squared error", "in the units of the labels; lower is better"),
         _error("mae", "mean absolute error", "lower is better"),
     ),
     "tag": (
@@ -114,12 +132,12 @@ METRICS: dict[str, tuple[Metric, ...]] = {
     "translate": (
         Metric("bleu", "BLEU", _BLEU, "hundred", hub="sacrebleu"),
         Metric("chrf", "chrF", _CHRF, "hundred", hub="chrf", column="chrF"),
-        Metric("bleu_beam", "BLEU with a beam", "BLEU of beam search", "hundred", column="BLEU beam"),
-        Metric("chrf_beam", "chrF with a beam", "chrF of beam search", "hundred"),
-        Metric("beam_gain", "BLEU that a beam adds", _BEAM_GAIN, "hundred", False, column="beam adds"),
+        _of_tests("bleu_beam", "BLEU with a beam", "BLEU of beam search", "BLEU beam"),
+        _of_tests("chrf_beam", "chrF with a beam", "chrF of beam search"),
+        replace(_of_tests("beam_gain", "BLEU that a beam adds", _BEAM_GAIN, "beam adds"), higher_is_better=False),
         Metric("perplexity", "perplexity", _OF_GOLD, "perplexity", False, "perplexity", "perplexity, gold"),
-        Metric("perplexity_of_teacher", *_OF_TEACHER, "perplexity", False, column="perplexity, teacher’s"),
-        _share("p_best", "p(ŷ)", _P_BEST, column="p(ŷ)"),
+        Metric("perplexity_of_teacher", *_OF_TEACHER, "perplexity", False, "", "perplexity, teacher’s", chooses=False),
+        Metric("p_best", "p(ŷ)", _P_BEST, "share", column="p(ŷ)", chooses=False),
     ),
 }
 
@@ -159,7 +177,26 @@ CLOSENESS: dict[str, dict[str, Metric]] = {
 def metrics_of(task: _Task) -> dict[str, Metric]:
     """What quality is measured in, the primary metric first. F1 of class 1 means something beside one other class."""
     two = task.kind != "classify" or len(task.labels) == 2
-    return {metric.name: metric for metric in METRICS[task.kind] if metric.name != "f1" or two}
+    found = [metric for metric in METRICS[task.kind] if metric.name != "f1" or two]
+    return {metric.name: metric for metric in sorted(found, key=lambda metric: metric.name != task.metric)}
+
+
+def check_metric(name: str, kinds: Iterable[str], labels: int = 2) -> None:
+    """Refuses a name by which models of these kinds of task cannot be chosen; "" is each task's own.
+
+    `labels` is how many classes there are, where that is known."""
+    kinds = list(kinds)
+    known = {metric.name: metric for kind in kinds for metric in METRICS[kind] if metric.chooses}
+    if kinds == ["classify"] and labels != 2:
+        known.pop("f1")
+    if not name or name in known:
+        return
+    likely = {alias: metric.name for metric in known.values() for alias in (metric.title, metric.hub, metric.name)}
+    close = difflib.get_close_matches(name.lower(), likely, n=1)
+    hint = f"did you mean '{likely[close[0]]}'? " if close else ""
+    what = f" for --task {kinds[0]}" if len(kinds) == 1 else ""
+    classes = f" of {labels} classes" if kinds == ["classify"] and labels != 2 else ""
+    raise KnobError(f"--metric cannot be '{name}'{what}{classes}", f"{hint}choose one of {', '.join(known)}")
 
 
 def metric_of(task: _Task, name: str) -> Metric:

@@ -67,6 +67,8 @@ class DataSettings(Settings):
         "train on this many rows (language models: blocks), drawn by hash and so always the same ones; 0 is all",
         at_least=0,
     )
+    limit_dev: int = knob(0, "measure on this many rows of dev, drawn as for `limit`; 0 is all", at_least=0)
+    limit_test: int = knob(0, "test on this many rows, drawn as for `limit`; 0 is all", at_least=0)
     dev_share: float = knob(0.1, "the part of train cut off for dev when there is no dev file", above=0, below=1)
     test_share: float = knob(0.1, "the part of train cut off for test when there is no test file", above=0, below=1)
 

@@ -214,12 +214,19 @@ def in_order(parts: Mapping[str, S]) -> dict[str, S]:
     return {split: parts[split] for split in SPLITS if split in parts}
 
 
-def draw(
-    hashes: Sequence[int] | np.ndarray,
-    limit: int,
-    notes: list[str],
-    what: str = "train: {} of {} rows (--data.limit)",
-) -> list[int]:
+def limit_of(split: str, settings: DataSettings) -> tuple[int, str]:
+    """The rows of a split at most (0: all), and the flag that says so."""
+    most = {"train": settings.limit, "dev": settings.limit_dev, "test": settings.limit_test}[split]
+    return most, "--data.limit" if split == "train" else f"--data.limit-{split}"
+
+
+def draw_split(split: str, hashes: Sequence[int] | np.ndarray, settings: DataSettings, notes: list[str]) -> list[int]:
+    """The rows of a split that a limit leaves; none: all stay."""
+    most, flag = limit_of(split, settings)
+    return draw(hashes, most, notes, f"{split}: {{}} of {{}} rows ({flag})")
+
+
+def draw(hashes: Sequence[int] | np.ndarray, limit: int, notes: list[str], what: str) -> list[int]:
     """So many rows, drawn by hash and so always the same ones, in their own order; a note says so. None: all stay."""
     if not 0 < limit < len(hashes):
         return []

@@ -17,7 +17,8 @@ from limbeck.core.errors import ModelError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, SplitCard
 from limbeck.core.task import TaskInfo
-from limbeck.data.splits import Division, RowSelection, Splits, draw, log_card
+from limbeck.data.settings import DataSettings
+from limbeck.data.splits import Division, RowSelection, Splits, draw_split, log_card
 from limbeck.data.uids import parts_uid, repeats
 
 CHUNK = 500  # texts handed to the tokenizer at once: bounds the memory its Python lists take
@@ -169,11 +170,14 @@ def unlabelled_rows(rows: Sequence[R], task: TaskInfo) -> WindowRows[R]:
     return WindowRows(task, parts, DataCard(source="", columns={}, read=len(rows)))
 
 
-def limit_train(division: Division[R], limit: int, notes: list[str]) -> Division[R]:
-    """Draws `--data.limit` rows for train; a note says so."""
-    train = division.parts["train"]
-    drawn = draw([parts_uid("limit", row.key, row.where) for row in train.rows], limit, notes)
-    return replace(division, parts={**division.parts, "train": train.take(drawn)}) if drawn else division
+def limit_rows(division: Division[R], settings: DataSettings, notes: list[str]) -> Division[R]:
+    """Draws the rows that `--data.limit`, `--data.limit-dev` and `--data.limit-test` leave; notes say so."""
+    parts = dict(division.parts)
+    for split, part in division.parts.items():
+        hashes = [parts_uid("limit", row.key, row.where) for row in part.rows]
+        if drawn := draw_split(split, hashes, settings, notes):
+            parts[split] = part.take(drawn)
+    return replace(division, parts=parts)
 
 
 def numbered(found: WindowRows[R]) -> Iterator[tuple[str, Sequence[R], list[int], np.ndarray]]:

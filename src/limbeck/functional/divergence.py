@@ -47,14 +47,22 @@ def binary_kl(teacher: Tensor, student: Tensor, temperature: float = 1.0) -> Ten
     return (on + off).sum(-1)
 
 
-def hard_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """−log q(label), [rows, classes] and [rows] → [rows]."""
-    return F.cross_entropy(wide(logits), labels, reduction="none")
+def hard_cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None = None, smoothing: float = 0.0) -> Tensor:
+    """−log q(label), [rows, classes] and [rows] → [rows]; `weights` are [classes].
+
+    Smoothed by ε: (1 − ε) · w(y) · −log q(y) + ε · mean over classes of w(c) · −log q(c)."""
+    return F.cross_entropy(wide(logits), labels, weights, reduction="none", label_smoothing=smoothing)
 
 
-def hard_binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean over labels of the binary cross-entropy, [rows, labels] twice → [rows]."""
-    return F.binary_cross_entropy_with_logits(wide(logits), labels.to(wide(logits).dtype), reduction="none").mean(-1)
+def hard_binary_cross_entropy(
+    logits: Tensor, labels: Tensor, weights: Tensor | None = None, smoothing: float = 0.0
+) -> Tensor:
+    """Mean over labels of the binary cross-entropy, [rows, labels] twice → [rows]; `weights` [labels] of what is on.
+
+    Smoothed by ε, what is on counts 1 − ε/2 and what is off ε/2."""
+    targets = labels.to(wide(logits).dtype)
+    targets = targets * (1 - smoothing) + smoothing / 2 if smoothing else targets
+    return F.binary_cross_entropy_with_logits(wide(logits), targets, reduction="none", pos_weight=weights).mean(-1)
 
 
 def squared_distance(teacher: Tensor, student: Tensor) -> Tensor:

@@ -124,4 +124,5 @@ def _shorter(step: Training, by: float, rows: int) -> Training:
     steps = math.ceil(rows / (schedule.batch_size * schedule.accumulate))
     epochs = max(schedule.epochs * by, 1 / steps)
     evals = min(max(schedule.evals_per_epoch, math.ceil(2 / epochs)), steps)
-    return replace(step, schedule=schedule.but(epochs=epochs, evals_per_epoch=evals))
+    most = max(round(schedule.max_steps * by), 1) if schedule.max_steps else 0
+    return replace(step, schedule=schedule.but(epochs=epochs, max_steps=most, evals_per_epoch=evals))

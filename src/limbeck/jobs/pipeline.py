@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from transformers import TrainerCallback
 
+from limbeck.core.device import find_device
 from limbeck.core.errors import LimbeckError, TeacherMismatch
 from limbeck.core.files import write_text
 from limbeck.core.progress import ProgressItem, Watcher
@@ -107,6 +108,7 @@ def run_without_teacher(
 
 def start(settings: Job) -> None:
     """What a run does before it reads anything."""
+    find_device(settings.train.device)  # or refuses
     if settings.train.threads:
         torch.set_num_threads(settings.train.threads)
     check_loggers(settings.train)
@@ -169,6 +171,9 @@ def _write_or_match(
 
 def _teach(setup: Setup, arms: list[ArmPlan], settings: Run, watcher: Watcher, failed: list[Failure]) -> TeacherOutputs:
     """The outputs for all arms that this teacher can teach; in a comparison the others are left out."""
+    for teacher in setup.teachers:
+        if isinstance(teacher.network, torch.nn.Module):  # another engine runs where it runs
+            teacher.network.to(find_device(settings.train.device))
     while True:
         try:
             return collect_teacher_outputs(setup, arms, settings, watcher)

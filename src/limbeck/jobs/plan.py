@@ -26,7 +26,7 @@ from limbeck.measure.size import count_parameters, tables_of
 from limbeck.recipes.recipe import MAIN, Apply, ObjectiveTable, Rewind, Snapshot, Train, from_table, to_table
 from limbeck.students.families import find_family, has_layers, is_family
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import ALL, GOLD, EncodedData, Model, Setup, Task
+from limbeck.tasks.base import ALL, GOLD, EncodedData, Model, Setup, Task, with_class_weights
 from limbeck.training.schedule import Schedule
 
 FEW_ROW_PASSES, FEW_ROW_STEPS, FEW_ROW_EVALS = 20, 1000, 20  # of a training on the rows that have labels
@@ -59,8 +59,13 @@ class Training:
         """On dev, if it is evaluated."""
         return self.evals or self.schedule.epochs * self.schedule.evals_per_epoch
 
+    def over(self, data: EncodedData) -> Training:
+        """With the epochs that its steps make, where a person limits those."""
+        return replace(self, schedule=self.schedule.over(data.count(self.targets)))
+
     def __str__(self) -> str:
-        return f"train '{self.name}' for {self.schedule.epochs:g} epochs: {self.objective}"
+        steps, epochs = self.schedule.max_steps, self.schedule.epochs
+        return f"train '{self.name}' for {f'{steps} steps' if steps else f'{epochs:g} epochs'}: {self.objective}"
 
 
 PlannedStep = Training | Apply | Snapshot | Rewind
@@ -153,7 +158,7 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
     run = resolve(run, setup.info)
     objectives = [from_table(table) for table in (run.objective, *(stage.objective for stage in run.stages.values()))]
     needed = reduce(or_, map(wants, objectives))
-    run = setup.task.resolve(run, setup, needed)
+    run = _with_class_weights(setup.task.resolve(run, setup, needed), setup.data)
     task = replace(setup.task, knobs=run)
     if given is None and run.student_from:
         watcher.say(f"loading the student {run.student_from}")
@@ -178,8 +183,8 @@ def _with_steps(arm: ArmPlan, setup: Setup, shape: Shape) -> ArmPlan:
     assert isinstance(arm.run, Run)
     big = shape_of(setup.teacher.network) if setup.teacher else shape
     steps = planned_steps(arm.run, setup.info, shape, big)
-    steps = tuple(on_labels(step, arm.data) if isinstance(step, Training) else step for step in steps)
     arm = replace(arm, steps=steps)
+    arm = arm.with_trainings(on_labels(step.over(arm.data), arm.data) for step in arm.trainings)
     if setup.teacher:
         maps = (bridges(step.objective, shape, big) for step in arm.trainings)
         arm = replace(arm, bridges={key: widths for of_step in maps for key, widths in of_step.items()})
@@ -194,6 +199,12 @@ def _training_data(run: Run, task: Task, setup: Setup, student: Model, watcher: 
     for note in data.notes if data is not setup.data else ():
         watcher.say(note)
     return task.augmented(run, setup, data, watcher)
+
+
+def _with_class_weights(run: Run, data: EncodedData) -> Run:
+    stages = {name: stage.model_dump() for name, stage in run.stages.items()}
+    stages = {name: {**one, "objective": with_class_weights(one["objective"], data)} for name, one in stages.items()}
+    return run.but(objective=with_class_weights(run.objective, data), stages=stages)
 
 
 def _encoded(task: Task, setup: Setup, student: Model) -> EncodedData:
@@ -252,7 +263,7 @@ def _trainings(name: str, run: Run, student: Shape, teacher: Shape, final: bool)
     if not stage.progressive:
         return [Training(name, from_table(stage.objective), schedule, stage.targets or main, final=final)]
     tables = _by_layer(stage.objective, student, teacher)
-    each = schedule.but(epochs=schedule.epochs / len(tables))
+    each = schedule.but(epochs=schedule.epochs / len(tables), max_steps=-(-schedule.max_steps // len(tables)))
     return [
         Training(f"{name}-{layer}", from_table(table), each, main, focus=layer, final=final)
         for layer, table in tables.items()
@@ -308,7 +319,8 @@ def on_labels(step: Training, data: EncodedData) -> Training:
     Where people left rows without labels, it takes as many steps as over all rows, but no more than 20 passes or 1,000
     steps, whichever is more: few rows need steps rather than passes (Zhang et al. 2021), and 20 passes are plenty
     (Mosbach et al. 2021). The learning rate falls over these steps, dev is measured at least 20 times, and patience
-    lasts for the same share of the training. Augmented rows do not count: they belong to the teacher's students."""
+    lasts for the same share of the training. `--max-steps` are taken as they stand.
+    Augmented rows do not count: they belong to the teacher's students."""
     rows, people = data.rows, data.size - data.augmented
     unasked = not step.teacher_request.want and step.targets in (ALL, GOLD)
     if not unasked or GOLD not in rows or rows[GOLD] is rows.get(ALL):
@@ -318,14 +330,16 @@ def on_labels(step: Training, data: EncodedData) -> Training:
     a_pass, over_all = (math.ceil(count / at_once) for count in (len(rows[GOLD]), people))
     if len(rows[GOLD]) == people:
         return step
-    steps = min(
-        math.ceil(schedule.epochs * over_all),
-        max(FEW_ROW_PASSES * a_pass, FEW_ROW_STEPS, math.ceil(schedule.epochs * a_pass)),
+    passes = schedule.max_steps / over_all if schedule.max_steps else schedule.epochs  # over all rows
+    steps = schedule.max_steps or min(
+        math.ceil(passes * over_all),
+        max(FEW_ROW_PASSES * a_pass, FEW_ROW_STEPS, math.ceil(passes * a_pass)),
     )
     epochs = steps / a_pass
     epochs = epochs if math.ceil(epochs * a_pass) <= steps else math.nextafter(epochs, 0.0)
-    evals = math.ceil(max(step.measurements, FEW_ROW_EVALS))
-    patience = math.ceil(schedule.patience * evals / step.measurements)
+    often = passes * schedule.evals_per_epoch
+    evals = math.ceil(max(often, FEW_ROW_EVALS))
+    patience = math.ceil(schedule.patience * evals / often)
     return replace(step, schedule=schedule.but(epochs=epochs, patience=patience), evals=evals)
 
 
@@ -354,7 +368,8 @@ def with_baselines(arms: dict[str, ArmPlan], task: Task, several: bool = True) -
         if same[name] not in known and asked:
             known[same[name]] = f"plain-{name}" if several else "plain"
             # The same student, taught by what people gave alone.
-            alone = on_labels(Training(MAIN, task.baseline(arm.main.objective), arm.run.train, GOLD), arm.data)
+            alone = Training(MAIN, task.baseline(arm.main.objective), arm.run.train, GOLD).over(arm.data)
+            alone = on_labels(alone, arm.data)
             plain = replace(arm, steps=(alone,), bridges={}, column=False, supervised=True, recipe="")
             found.append(replace(plain, name=known[same[name]]))
         than = known.get(same[name], "")

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import TABLES, Settings, knob
+from limbeck.core.metric import METRICS, check_metric
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.settings import MaskSettings, TaskKnobs
 from limbeck.measure.settings import MeasureSettings
@@ -40,6 +41,12 @@ class MeasuredKnobs(TaskKnobs):
     """Of every verb that measures models."""
 
     measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
+
+    @model_validator(mode="after")
+    def _check_metric(self) -> Self:
+        """As far as the task is known: before anything is read."""
+        check_metric(self.measure.metric, METRICS if self.data.task == "auto" else [self.data.task])
+        return self
 
 
 class BenchRun(MeasuredKnobs):
@@ -122,6 +129,7 @@ class TrainRun(Job):
     model: str = knob(
         "", "the model to train: a folder or a hub id; a seq2seq model may also start from scratch", short="--model"
     )
+    objective: ObjectiveTable = knob({}, "how labels are weighed and smoothed, in a table 'labels'")
 
 
 class CacheRun(TaskKnobs):
@@ -167,6 +175,11 @@ def resolve(run: Run, info: TaskInfo) -> Run:
         for stage in stages.values():  # a term that only a stage has is meant there
             for term in [term for term in terms if term in stage["objective"] and term not in planned]:
                 stage["objective"][term] = {**stage["objective"][term], **terms.pop(term)}
+        if "labels" in terms and "labels" not in planned and "weight" not in terms["labels"]:
+            raise KnobError(
+                f"the recipe '{plan.name}' does not learn from labels, so they are neither weighed nor smoothed",
+                "give labels a share, as in --objective.labels.weight 0.5, or use another recipe, such as hinton",
+            )
         terms = planned | {term: {**planned.get(term, {}), **entry} for term, entry in terms.items()}
         # A table that the task does not have is the recipe's for other tasks.
         defaults = {

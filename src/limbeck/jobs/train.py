@@ -23,9 +23,10 @@ from limbeck.jobs.result import Result, make_result
 from limbeck.jobs.settings import Options, TrainRun, with_masking
 from limbeck.jobs.start import FRESH, Start
 from limbeck.measure.speed import MEASURING
+from limbeck.objectives.labels import Labels
 from limbeck.recipes.recipe import MAIN
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import GOLD, Setup, Task, task_of
+from limbeck.tasks.base import GOLD, LABELS, Setup, Task, task_of, with_class_weights
 from limbeck.tasks.seq2seq import Translation
 
 FROM_SCRATCH = {"epochs": 20.0}  # a model without pre-trained weights has everything to learn
@@ -105,7 +106,13 @@ def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmP
     encoded = task.encode_for_training(splits, model, watcher)
     if not encoded.has_gold:
         raise DataError(f"{encoded.card.source} has no labels to learn from", "give labelled rows")
-    task = replace(task, info=encoded.info)
+    if foreign := [term for term in run.objective if term != LABELS or encoded.info.kind not in Labels.serves]:
+        raise KnobError(
+            f"the objective '{foreign[0]}' does not serve `limbeck train` with --task {encoded.info.kind}",
+            "it takes 'labels' alone, of texts, tags and answers; of a translator --seq2seq.smoothing smooths",
+        )
+    run = run.but(objective=with_class_weights(run.objective, encoded))
+    task = replace(task, info=encoded.info, knobs=run)
     run = with_masking(run.spelled_out(task.info.kind), task.info.kind)
     run = run.but(train=run.train.at_width(shape_of(model.network).hidden, task.info))
     prints = {"tokenizer": tokenizer_fingerprint(model.processor), **encoded.fingerprints}
@@ -114,7 +121,7 @@ def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmP
         portable(run.model) if run.model else FRESH,
     )
     start = Start(model.network, origin, words, build)
-    steps = (on_labels(Training(MAIN, task.supervised(), run.train, GOLD), encoded),)
+    steps = (on_labels(Training(MAIN, task.supervised(), run.train, GOLD).over(encoded), encoded),)
     arm = ArmPlan("model", run, start, steps, encoded, title="training", processor=model.processor)
     return run, arm, Setup(task, None, splits, encoded, prints)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from pydantic import BaseModel, Field
@@ -20,19 +21,22 @@ from safetensors.torch import load_model, save_model
 from transformers import PreTrainedModel, TrainerCallback, set_seed
 
 from limbeck.core.compress import Mask
+from limbeck.core.device import find_device
 from limbeck.core.files import atomic, explained, write_text
 from limbeck.core.process import barrier, is_main
 from limbeck.core.progress import Watcher
 from limbeck.core.record import CurvePoint, Disagreement, SeedResult
 from limbeck.core.tap import install, uninstall
 from limbeck.core.trace import ATTENTION_PARTS, Batch
-from limbeck.data.batches import to_batch
-from limbeck.jobs.plan import PlannedStep, Training, Trial
+from limbeck.data.batches import Split, to_batch
+from limbeck.jobs.plan import ArmPlan, PlannedStep, Training, Trial
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot
 from limbeck.students.load import name_outputs
 from limbeck.students.model_folder import quiet, save_folder
+from limbeck.tasks.base import EncodedData
 from limbeck.training.bridges import add_bridges, drop_bridges
 from limbeck.training.callbacks import HoldMask, Watch, switching
+from limbeck.training.standardise import Scale, final_linear, start_at_mean
 from limbeck.training.trainer import Distiller
 
 CALIBRATION_BATCH = 32  # rows
@@ -105,11 +109,35 @@ def _train(trial: Trial, home: Path, watcher: Watcher, callbacks: Sequence[Train
     add_bridges(model, arm.bridges)
     if any(step.student_request.want & ATTENTION_PARTS for step in arm.trainings):
         install(model)
-    work = _TrialRunner(trial, home, watcher, callbacks, model)
+    scale, notes = _start_in_units(model, arm.data)
+    before = _before(model, arm)
+    work = _TrialRunner(trial, home, watcher, callbacks, model, scale, before, progress=Progress(notes=notes))
     with explained(home), quiet():
         for number, step in enumerate(arm.steps):
             work.step(number, step)
         return work.finish()
+
+
+def _start_in_units(model: PreTrainedModel, data: EncodedData) -> tuple[Scale | None, list[str]]:
+    """Of a regression: the scale of its labels, at whose mean a new head starts; and a note where it has no use."""
+    if data.info.kind != "regress":
+        return None, []
+    rows = cast(Split, data.train(""))
+    if not rows.has_label.any():
+        rows = cast(Split, data.evaluator.dev)  # where the teacher's answers stand for labels
+    scale = Scale.of(rows.labels[rows.has_label])
+    if start_at_mean(model, scale):
+        return scale, []
+    why = f"a {type(model).__name__} has no final linear layer with a bias"
+    return None, [f"The labels are not standardised while training: {why}."]
+
+
+def _before(model: PreTrainedModel, arm: ArmPlan) -> dict[str, float]:
+    """Dev before the first step, where it is measured later too. A new translator would write nonsense, at length."""
+    if arm.data.info.is_seq2seq or not any(step.evaluated for step in arm.trainings):
+        return {}
+    model.to(find_device(arm.run.train.device))
+    return {name: value for name, value in arm.data.evaluator.dev_metrics(model).items() if name != "loss"}
 
 
 def remove(folder: Path) -> None:
@@ -126,6 +154,8 @@ class _TrialRunner:
     watcher: Watcher
     callbacks: Sequence[TrainerCallback]
     model: PreTrainedModel
+    scale: Scale | None = None  # of a regression's labels
+    before: Mapping[str, float] = field(default_factory=dict)  # dev before the first step
     mask: Mask = field(default_factory=Mask)
     progress: Progress = field(default_factory=Progress)
 
@@ -183,6 +213,7 @@ class _TrialRunner:
             focus=step.focus,
             best=step.evaluated,
             evals=step.evals,
+            scale=self.scale if final_linear(self.model) else None,
             **(data.evaluator.while_training() if step.evaluated else {}),
             callbacks=[*held, watch, *switching(step.teacher), *self.callbacks],
         )
@@ -205,10 +236,13 @@ class _TrialRunner:
             save_folder(model, arm.processor or data.processor, self.home / "model")
         if self.mask.live:
             self.mask.save(self.home / MASK)
+        model = model.to(find_device(arm.run.train.device))
         found = data.evaluator.test(model)
         pace = past.epochs * arm.rows / past.seconds if past.seconds else 0.0
         took = {"seconds": past.seconds, "best_step": past.best_step, "sentences_per_second": pace}
-        result = found.result(self.trial.seed).model_copy(update={"curve": past.curve, **took})
+        result = found.result(self.trial.seed).model_copy(
+            update={"before": dict(self.before), "curve": past.curve, **took}
+        )
         dev_score = past.dev_score
         if dev_score is None:
             dev_score = self._sign * data.evaluator.dev_metrics(model)[data.info.metric]

@@ -96,6 +96,10 @@ def _mean(weights: Array, columns: Array) -> Array:
     return weights @ columns[:, 0] / weights.sum(axis=1)
 
 
+def _root_mean(weights: Array, columns: Array) -> Array:
+    return np.sqrt(_mean(weights, columns))
+
+
 def _calibration(weights: Array, columns: Array) -> Array:
     return np.abs(weights @ columns).sum(axis=1) / weights.sum(axis=1)
 
@@ -200,6 +204,7 @@ TEXT_FORMULAS: dict[str, Formula] = {
     "pearson": Formula(_moments, _pearson),
     "spearman": Formula(_answer_and_label, _spearman, heavy=True),
     "mse": Formula(_squared_error, _mean),
+    "rmse": Formula(_squared_error, _root_mean),
     "mae": Formula(_absolute_error, _mean),
 }
 LANGUAGE_FORMULAS: dict[str, Formula] = {

@@ -115,7 +115,7 @@ def significance(
             [rows, labels], for numbers [rows]. A list of such arrays has one for each seed, in the same order in both.
         labels: class ids [rows], 0 or 1 for each label [rows, labels], or numbers [rows]. -100 or NaN: no label.
         metric: accuracy, f1, f1_macro, f1_weighted, matthews, ece, nll; of many labels f1_micro, f1_macro, accuracy,
-            hamming, ece; of numbers pearson, spearman, mse, mae.
+            hamming, ece; of numbers pearson, spearman, mse, rmse, mae.
         names: of the models, for the sentence.
 
     Example:

@@ -6,6 +6,12 @@ from limbeck.core.knob import Settings, knob
 
 
 class MeasureSettings(Settings):
+    metric: str = knob(
+        "",
+        "what stops training, chooses the best model and leads the report: accuracy, matthews, f1_macro, pearson, …; "
+        "by default the task's own",
+        short="--metric",
+    )
     speed: bool = knob(
         True, "measure latency, throughput and peak memory, each model alone in a process of its own", free=True
     )

@@ -8,5 +8,5 @@ from limbeck.objectives.labels import Labels
 from limbeck.objectives.language import LanguageModeling
 
 
-def supervised(task: TaskInfo) -> Objective:
-    return 1.0 * (LanguageModeling() if task.over_vocabulary else Labels())
+def supervised(task: TaskInfo, labels: Labels = Labels()) -> Objective:  # noqa: B008
+    return 1.0 * (LanguageModeling() if task.over_vocabulary else labels)

@@ -224,7 +224,9 @@ def terminal_table(record: Record) -> RenderableType:
         *summary.gap_sentences(record),
     ]
     doubts = [summary.joint_confidence(record), *summary.caveats(record), summary.speed_inputs(record)]
-    lines = [Text(*(f"× {one.text}", "red") if one.serious else (f"! {one.text}", "yellow")) for one in n.warnings(record)]
+    lines = [
+        Text(*(f"× {one.text}", "red") if one.serious else (f"! {one.text}", "yellow")) for one in n.warnings(record)
+    ]
     lines += [Text(summary.headline(record), style="bold"), *(Text(sentence) for sentence in results if sentence)]
     lines += [Text(f"· {sentence}", style="dim") for sentence in doubts if sentence]
     table = FittingTable(record) if record.kind == "compare" else _table(record, brief([record]))

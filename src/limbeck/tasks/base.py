@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeAlias, cast
 
 import numpy as np
 from transformers import PreTrainedModel
@@ -22,17 +22,18 @@ import limbeck.tasks
 from limbeck.core.card import Paper
 from limbeck.core.errors import KnobError
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
+from limbeck.core.metric import check_metric
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, Floor, Record, SeedResult
-from limbeck.core.task import Kind, TaskInfo
+from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import Dataset, Split
 from limbeck.data.sources.tables import Table
 from limbeck.measure.evaluator import Evaluation as Evaluation
 from limbeck.measure.evaluator import Evaluator
 from limbeck.measure.size import is_ctranslate2
-from limbeck.objectives.labels import DEVLIN_2019
+from limbeck.objectives.labels import DEVLIN_2019, Labels
 from limbeck.objectives.supervised import supervised
 from limbeck.students.load import kind_of, kind_saved, labels_in, load
 from limbeck.students.model_folder import model_in
@@ -41,9 +42,11 @@ from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 
 COLLECTING = "teacher's outputs"  # the progress item
 TEXTS_SHARE = 0.6  # the share of it that is done when the teacher has written its texts
+LABELS = "labels"  # the term over labels, in an objective's table
 ALL, GOLD = "", "gold"  # training rows by their targets: every row, or those with what people gave
 Inputs = tuple[str, ...]  # what a model reads of a row: a text, a pair, a question and its context, or words
 Answer = dict[str, object]  # what is predicted of a row, by the name of its column
+Terms: TypeAlias = dict[str, dict[str, Any]]  # an objective as a table
 Options = Any  # a job's settings, built on TaskKnobs, with the tables of its task
 
 
@@ -244,6 +247,11 @@ class Task(ABC, Generic[R]):
         """With what reading told: the labels, and the kind where it was left open."""
         return replace(self, info=splits.task)
 
+    def with_metric(self, info: TaskInfo) -> TaskInfo:
+        """With the metric that a person chose, now that the kind and the labels are known."""
+        check_metric(self.knobs.measure.metric, [info.kind], len(info.labels))
+        return replace(info, metric=self.knobs.measure.metric)
+
     def prepare(self, data: object, teacher: Model | None, watcher: Watcher, student: Model | None = None) -> Setup[R]:
         """Reads and encodes what all arms share."""
         owner = teacher or student
@@ -297,12 +305,14 @@ class Task(ABC, Generic[R]):
         return run
 
     def baseline(self, objective: Objective) -> Objective:
-        """What the same student learns towards without a teacher."""
-        return supervised(self.info)
+        """What the same student learns towards without a teacher: labels, weighed and smoothed as beside it."""
+        return supervised(
+            self.info, next((part for _, part in objective.weighted if isinstance(part, Labels)), Labels())
+        )
 
     def supervised(self) -> Objective:
         """What `limbeck train` learns towards."""
-        return supervised(self.info)
+        return supervised(self.info, Labels(**self.knobs.objective.get(LABELS, {})))
 
     def augmented(self, run: Options, setup: Setup[R], data: EncodedData, watcher: Watcher) -> EncodedData:
         """With the rows that an arm adds to the training split."""
@@ -332,6 +342,17 @@ class Task(ABC, Generic[R]):
         return 0
 
 
+def with_class_weights(table: Terms, data: EncodedData) -> Terms:
+    """A table of terms with the class weights that the labels of the training rows tell."""
+    if LABELS not in table or data.info.over_vocabulary:
+        return table
+    knobs = dict(table[LABELS])
+    share = {"weight": knobs.pop("weight")} if "weight" in knobs else {}
+    rows = cast(Split, data.rows[ALL])
+    settled = Labels(**knobs).settled(data.info, rows.labels[rows.has_label])
+    return {**table, LABELS: {**share, **settled.model_dump()}}
+
+
 def evaluating(model: Model) -> str:
     """The progress item of a model's evaluation."""
     return f"evaluating {model.source or type(model.network).__name__}"
@@ -357,10 +378,11 @@ def task_of(knobs: Options, model: Model | str | None) -> Task:
     Where neither a person nor the head tells, it is text classification, and the labels tell which."""
     for module in pkgutil.iter_modules(limbeck.tasks.__path__):
         import_module(f"limbeck.tasks.{module.name}")
-    kind = knobs.data.task
+    kind, metric = knobs.data.task, knobs.measure.metric
     if kind == "auto":
         kind = kind_of_model(model, knobs.trust_remote_code) or "classify"
-    return TASKS[kind](TaskInfo(kind=kind), knobs)
+        check_metric(metric, TEXT_KINDS if kind in TEXT_KINDS else [kind])  # the labels may tell otherwise
+    return TASKS[kind](TaskInfo(kind=kind, metric=metric), knobs)
 
 
 def kind_of_model(model: Model | str | None, trust_remote_code: bool = False) -> str | None:

@@ -100,6 +100,10 @@ class Translation(Task[TaughtTexts]):
         return cast(TranslateSettings, self.knobs.table(TranslateSettings))
 
     @property
+    def metric(self) -> str:
+        return self.knobs.measure.metric or self.settings.metric
+
+    @property
     def beam(self) -> int:
         return self.settings.test_beam
 
@@ -153,7 +157,7 @@ class Translation(Task[TaughtTexts]):
             vocab_size = self.info.vocab_size or vocab_size_of(model.network, model.processor)
             start = decoder_start(model.network)
         return Seq2SeqEvaluator(
-            replace(self.info, vocab_size=vocab_size, metric=self.settings.metric),
+            replace(self.info, vocab_size=vocab_size, metric=self.metric),
             model.processor,
             start,
             corpus.dev,
@@ -414,7 +418,7 @@ class Translation(Task[TaughtTexts]):
     def evaluate(self, model: Model, splits: TaughtTexts, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
         theirs = self._evaluated(teacher, splits, None, watcher, teaches=True) if teacher else None
         ours = self._evaluated(model, splits, theirs, watcher)
-        info, floor = replace(self.info, metric=self.settings.metric), self.evaluator(model, splits).floor()
+        info, floor = replace(self.info, metric=self.metric), self.evaluator(model, splits).floor()
         return Evaluated(info, [ours, theirs] if theirs else [ours], floor)
 
     def _evaluated(

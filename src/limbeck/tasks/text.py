@@ -60,6 +60,10 @@ class TextClassification(Task[Corpus]):
     kinds: ClassVar[tuple[Kind, ...]] = TEXT_KINDS
 
     def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> Corpus:
+        found = self._read(data, model, watcher, only_test)
+        return replace(found, task=self.with_metric(found.task))
+
+    def _read(self, data: object, model: Model | None, watcher: Watcher, only_test: bool) -> Corpus:
         settings: DataSettings = self.knobs.data
         if model is None:
             return read_texts(settings, data, watcher)

@@ -113,7 +113,8 @@ class TokenClassification(WindowTask[Sentence]):
         self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False
     ) -> WindowRows[Sentence]:
         known = labels_in(model.network.config) if model else ()
-        return read_sentences(self.knobs.data, self.knobs.table(WindowSettings), data, known, only_test)
+        found = read_sentences(self.knobs.data, self.knobs.table(WindowSettings), data, known, only_test)
+        return replace(found, task=self.with_metric(found.task))
 
     def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
         return new_sentences(self.knobs.data, self.knobs.table(WindowSettings), data)
@@ -138,7 +139,8 @@ class QuestionAnswering(WindowTask[Question]):
     def read(
         self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False
     ) -> WindowRows[Question]:
-        return read_questions(self.knobs.data, self.knobs.table(WindowSettings), data, only_test)
+        found = read_questions(self.knobs.data, self.knobs.table(WindowSettings), data, only_test)
+        return replace(found, task=self.with_metric(found.task))
 
     def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
         return new_questions(self.knobs.data, self.knobs.table(WindowSettings), data)

@@ -60,7 +60,9 @@ class TranslateSettings(Settings):
     ratio: float = knob(
         4.0, "translations more than this many times longer or shorter than their source are left out", above=1
     )
-    metric: Literal["bleu", "chrf"] = knob("bleu", "what chooses the best checkpoint and leads the report")
+    metric: Literal["bleu", "chrf"] = knob(
+        "bleu", "what chooses the best checkpoint and leads the report, unless --metric says"
+    )
     test_beam: int = knob(5, "beam with which models are tested, beside greedy decoding", at_least=1)
 
 

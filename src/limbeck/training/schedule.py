@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
+from limbeck.core.device import DeviceName
 from limbeck.core.knob import Settings, knob
+from limbeck.core.process import world_size
 from limbeck.core.task import TaskInfo
 
 
 class Schedule(Settings):
     epochs: float = knob(
         3.0, "passes over the training rows at most; early stopping may end sooner", above=0, short="--epochs"
+    )
+    max_steps: int = knob(
+        0, "optimiser steps of each training, instead of epochs; 0: as epochs say", at_least=0, short="--max-steps"
     )
     batch_size: int = knob(32, "rows per step on each device", at_least=1, short="--batch-size")
     accumulate: int = knob(1, "micro-batches per optimiser step; means are over the whole step", at_least=1)
@@ -35,9 +40,22 @@ class Schedule(Settings):
     report_to: str = knob(
         "none", "loggers of transformers.Trainer, comma-separated: tensorboard, wandb, mlflow, …", free=True
     )
+    device: DeviceName = knob(
+        "auto",
+        "where teacher and student run and are evaluated; auto: a GPU if there is one",
+        free=True,
+        short="--device",
+    )
     threads: int = knob(0, "CPU threads; 0 leaves the choice to torch", at_least=0, free=True)
 
     def at_width(self, hidden: int, task: TaskInfo) -> Self:
         """With the learning rate settled for a model of this width; 0 for one that has none."""
         peak = 2e-4 if task.over_vocabulary else 5e-5
         return self if self.learning_rate else self.but(learning_rate=peak * 768 / hidden if hidden else 1e-3)
+
+    def steps_per_epoch(self, rows: int) -> int:
+        return -(-rows // (self.batch_size * self.accumulate * world_size()))
+
+    def over(self, rows: int) -> Self:
+        """With the epochs that `max_steps` make of so many rows."""
+        return self.but(epochs=self.max_steps / self.steps_per_epoch(rows)) if self.max_steps and rows else self

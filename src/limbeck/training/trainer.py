@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,10 @@ from transformers import (
 from transformers.integrations import get_reporting_integration_callbacks
 from transformers.trainer_callback import PrinterCallback
 
+from limbeck.core.device import find_device
 from limbeck.core.errors import KnobError
 from limbeck.core.forward import forward
 from limbeck.core.objective import Objective, Rows
-from limbeck.core.process import world_size
 from limbeck.core.record import CurvePoint
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ONLY_LOGITS, Batch, Request, Teacher, Trace
@@ -43,6 +44,7 @@ from limbeck.training.bridges import bridges_of
 from limbeck.training.callbacks import COMPLETE, MarkComplete, without_prefix
 from limbeck.training.progressive import freeze_above, slow_below
 from limbeck.training.schedule import Schedule
+from limbeck.training.standardise import Scale, standardised
 
 _ROWS: tuple[Rows, ...] = ("has_label", "in_loss", "present", "examples")
 _SPEED = ("runtime", "samples_per_second", "steps_per_second")  # what a Trainer adds to dev metrics
@@ -54,6 +56,7 @@ class ObjectiveTrainer(Trainer):
     objective: Objective
     teacher: Teacher
     task: TaskInfo
+    scale: Scale | None = None  # of a regression, while its model answers in standard units
     _request: Request
     loss_is_scaled_for_ga = True
 
@@ -81,14 +84,19 @@ class ObjectiveTrainer(Trainer):
         rows: dict[Rows, Tensor] | None = None
         if num_items_in_batch is not None:
             rows = dict(zip(_ROWS, num_items_in_batch, strict=True))
-        total, terms = weighted_sum(self.objective, trace, self.teacher_trace(inputs, batch), batch, rows)
+        teacher, logits = self.teacher_trace(inputs, batch), trace.logits
+        if self.scale is not None:
+            batch = replace(batch, labels=self.scale.standardised(batch.labels))
+            teacher = replace(teacher, logits=self.scale.standardised(teacher.logits))
+            logits = self.scale.restored(logits)
+        total, terms = weighted_sum(self.objective, trace, teacher, batch, rows)
         if model.training:
             self._steps += self.accelerator.sync_gradients  # true for the last micro-batch of a step
             for name, value in terms.items():
                 self._terms[name] = self._terms.get(name, torch.zeros_like(value)) + value.detach()
             # Gradients are averaged over processes, while `rows` already counts all of theirs.
             total = total * self.accelerator.num_processes
-        return (total, {"logits": trace.logits}) if return_outputs else total
+        return (total, {"logits": logits}) if return_outputs else total
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, Tensor]], device: torch.device) -> Tensor:
         """The number of rows of each sort in the whole optimiser step, over all processes, in the order of _ROWS."""
@@ -130,16 +138,18 @@ class Distiller(ObjectiveTrainer):
         focus: int = 0,
         best: bool = True,
         evals: int = 0,
+        scale: Scale | None = None,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
         """Dev metrics come from `compute_metrics`, which takes all logits, or `dev_metrics`, which takes the model.
 
         `request` is what the objective compares of the student; `focus` the one layer that learns, 0 for all. Without
         `best` nothing is measured on dev and the last weights stay: for stages that do not train the answers. `evals`
-        is the number of dev measurements in all, 0 for `evals_per_epoch`."""
+        is the number of dev measurements in all, 0 for `evals_per_epoch`. With a `scale` a regression is learnt in
+        standard units; dev metrics and the trained model are in the labels' own."""
         schedule = schedule.at_width(shape_of(model).hidden, task)
         self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
-        self._dev_metrics, self._request, self._focus = dev_metrics, request, focus
+        self._dev_metrics, self._request, self._focus, self._target_scale = dev_metrics, request, focus, scale
         self._clock = MarkComplete()
         check_loggers(schedule)
         stopping = [EarlyStoppingCallback(schedule.patience)] if best and schedule.patience else []
@@ -158,11 +168,13 @@ class Distiller(ObjectiveTrainer):
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Trains from the seed, whatever random numbers are drawn between building and training."""
         set_seed(self.args.seed)
-        stopped = freeze_above(self.model, self._focus) if self._focus else []
+        stopped, scale = freeze_above(self.model, self._focus) if self._focus else [], self._target_scale
         try:
-            with quiet():
+            self.scale = scale
+            with quiet(), standardised(self.model, scale) if scale else nullcontext():
                 return super().train(*args, **kwargs)
         finally:
+            self.scale = None
             for parameter in stopped:
                 parameter.requires_grad_(True)
 
@@ -239,13 +251,15 @@ def _loggers(schedule: Schedule) -> list[str]:
 def _arguments(
     schedule: Schedule, task: TaskInfo, folder: Path, seed: int, rows: int, best: bool, evals: int
 ) -> TrainingArguments:
-    steps_per_epoch = -(-rows // (schedule.batch_size * schedule.accumulate * world_size()))
-    every = -(-steps_per_epoch // schedule.evals_per_epoch)
-    if evals:
-        every = max(int(steps_per_epoch * schedule.epochs) // evals, 1)
+    a_pass = schedule.steps_per_epoch(rows)
+    steps = schedule.max_steps or int(a_pass * schedule.epochs)
+    every = (
+        max(steps // evals, 1) if evals else min(-(-a_pass // schedule.evals_per_epoch), schedule.max_steps or a_pass)
+    )
     return TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=schedule.epochs,
+        max_steps=schedule.max_steps or -1,
         per_device_train_batch_size=schedule.batch_size,
         per_device_eval_batch_size=64,
         gradient_accumulation_steps=schedule.accumulate,
@@ -272,5 +286,5 @@ def _arguments(
         seed=seed,
         disable_tqdm=True,
         report_to=_loggers(schedule),
-        use_cpu=not torch.accelerator.is_available(),  # else bf16 is refused where there is no GPU
+        use_cpu=find_device(schedule.device).type == "cpu",  # else bf16 is refused where there is no GPU
     )

@@ -17,7 +17,7 @@ from limbeck.data.language.documents import Documents, read_documents
 from limbeck.data.language.next_sentence import pairs, tokens_cut
 from limbeck.data.language.pack import FEWEST, Blocks, Packed, frame_of, pack, sentences, tokenise
 from limbeck.data.settings import BlockSettings, DataSettings
-from limbeck.data.splits import SPLITS, Splits, draw, log_card
+from limbeck.data.splits import SPLITS, Splits, draw, limit_of, log_card
 from limbeck.data.uids import hash64
 
 _SEED = 0  # of sentence pairs: the same for every student, so that one cache serves all
@@ -64,12 +64,9 @@ def load_language(
     notes = [*documents.card.notes, *_notes(packed, text, length)]
     if kind == "generate" and tokenizer.eos_token_id is None:
         notes.append("the tokenizer has no end-of-text token: documents follow each other without one")
-    for split, most, knob in (
-        ("train", settings.limit, "--data.limit"),
-        ("dev", text.held_out, "--blocks.held-out"),
-        ("test", text.held_out, "--blocks.held-out"),
-    ):
-        found = blocks[split]
+    for split, found in blocks.items():
+        limits = [limit_of(split, settings), *([(text.held_out, "--blocks.held-out")] if split != "train" else [])]
+        most, knob = min((limit for limit in limits if limit[0]), default=(0, ""))
         hashes = [hash64("limit", found.ids[found.tokens(index)].tobytes()) for index in range(len(found))]
         if drawn := draw(hashes, most, notes, f"{split}: {{}} of {{}} blocks ({knob})"):
             blocks[split] = found.take(drawn)

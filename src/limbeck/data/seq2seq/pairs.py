@@ -19,7 +19,7 @@ from limbeck.data.splits import (
     Splits,
     card_columns,
     cut_missing,
-    draw,
+    draw_split,
     in_order,
     log_card,
     measured_split,
@@ -69,8 +69,9 @@ def read_parallel(
     whole = cut_missing(given, settings, "text")
     parts = {split: _with_target(split, part) for split, part in whole.items()}
     untranslated = Counter({"empty target": sum(len(whole[split]) - len(parts[split]) for split in parts)})
-    if drawn := draw(source_uids([row.text for row in parts["train"].rows]), settings.limit, notes):
-        parts["train"] = parts["train"].take(drawn)
+    for split, part in parts.items():
+        if drawn := draw_split(split, source_uids([row.text for row in part.rows]), settings, notes):
+            parts[split] = part.take(drawn)
     found = {split: _parallel(part, pairs.prefix) for split, part in parts.items()}
     card = Division(parts, given, +untranslated).card(
         card_columns(

@@ -19,7 +19,7 @@ from limbeck.data.sources.squad import read_squad
 from limbeck.data.sources.tables import NUMBER, Table, is_missing, unboxed
 from limbeck.data.splits import RowSelection, divide, in_order, measured_split
 from limbeck.data.uids import parts_split_hash
-from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_train, unlabelled_rows
+from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_rows, unlabelled_rows
 
 _ROLES = {
     "question": ("question", "query"),
@@ -70,7 +70,7 @@ def read_questions(
         given = {"test": given[measured_split(given, "name the column with --windows.answer-column")]}
     division = divide(given, settings, "paragraph", source.named)
     notes = [*source.notes, *division.notes]
-    division = limit_train(division, settings.limit, notes)
+    division = limit_rows(division, settings, notes)
     notes += [f"{count:,} {what}" for what, count in (+remarks).items()]
     nullable = any(row.impossible for part in division.parts.values() for row in part.rows)
     task = TaskInfo(kind="answer", labels=ENDS)

@@ -18,7 +18,16 @@ from limbeck.data.columns import Roles, choose
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.gather import gather
 from limbeck.data.sources.tables import Table, texts_of
-from limbeck.data.splits import RowSelection, Splits, card_columns, divide, draw, in_order, log_card, measured_split
+from limbeck.data.splits import (
+    RowSelection,
+    Splits,
+    card_columns,
+    divide,
+    draw_split,
+    in_order,
+    log_card,
+    measured_split,
+)
 from limbeck.data.text.labels import Cell, label_cells, label_encoder, match
 from limbeck.data.uids import repeats, text_split_hash, text_uid
 
@@ -147,8 +156,9 @@ def read_texts(
     keys = {split: part.keys for split, part in found.items()}
     gold = {split: _gold(part) for split, part in found.items()}
     notes = [*source.notes, *division.notes]
-    if drawn := draw(found["train"].uids, settings.limit, notes):  # uids are hashes
-        found["train"] = found["train"].take(drawn)
+    for split, examples in found.items():
+        if drawn := draw_split(split, examples.uids, settings, notes):  # uids are hashes
+            found[split] = examples.take(drawn)
     named = {
         split: {"text": own.text, "pair": own.pair, "label": ", ".join(own.labels)} for split, own in columns.items()
     }

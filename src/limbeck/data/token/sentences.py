@@ -22,7 +22,7 @@ from limbeck.data.sources.tables import Table, is_missing, unboxed
 from limbeck.data.splits import RowSelection, divide, in_order, measured_split
 from limbeck.data.text.labels import match
 from limbeck.data.uids import parts_split_hash
-from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_train, unlabelled_rows
+from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_rows, unlabelled_rows
 
 OUTSIDE = "O"
 _WORDS = ("tokens", "words", "token", "word", "text", "sentence")
@@ -67,7 +67,7 @@ def read_sentences(
     division = divide(given, settings, "sentence", source.named)
     task, parts = _named_tags(division.parts, source.tables[first], columns.get("tags", ""), settings, known)
     notes = [*source.notes, *division.notes, _tag_note(parts["test" if only_test else "train"].rows, task)]
-    division = limit_train(replace(division, parts=parts), settings.limit, notes)
+    division = limit_rows(replace(division, parts=parts), settings, notes)
     return build_rows(division, task, columns, notes, "sentence", labels=task.labels)
 
 
