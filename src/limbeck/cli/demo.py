@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from limbeck.cli.verb import command_line, show
-from limbeck.core.progress import ProgressItem
+from limbeck.core.progress import TRAINING, ProgressItem
 from limbeck.jobs.settings import Run, TrainRun
 
 MINILM = 10_700_000  # parameters of MiniLM-L6 that every row passes through
@@ -33,7 +33,7 @@ def demo(
     data = demo_rows()
     first, second = demo_runs(str(demo_model()), out, seeds, rows)
     with watching() as watcher:
-        ahead = ProgressItem("the students", (0.3 + seeds) * 3 * first.train.epochs * rows * MINILM)
+        ahead = ProgressItem("the students", (0.3 + seeds) * 3 * first.train.epochs * rows * MINILM, TRAINING)
         watcher.plan([ahead])
         watcher.say("1 of 2: a teacher, MiniLM-L6 fine-tuned on Rotten Tomatoes")
         teacher = train(run=first, data=data, resume=True, watcher=watcher, command=command_line())
