@@ -114,10 +114,9 @@ def test_what_is_to_go_does_not_leap(slow, evals, hand):
     for (earlier, before), (later, now) in pairwise(shown):
         expected = before - (later - earlier)
         assert abs(now - expected) < 0.3 * max(before, 20), (later, before, now)
-    for gone, rest in shown:
-        assert rest == pytest.approx(whole - gone, rel=0.5, abs=20)
     for gone, rest in shown[len(shown) // 3 :]:
-        assert rest == pytest.approx(whole - gone, rel=0.3, abs=20)
+        pauses = 2 * 120 * slow * evals  # of one student, of which nothing is known beforehand
+        assert rest == pytest.approx(whole - gone, rel=0.3, abs=20 + pauses)
 
 
 def test_clock_text():

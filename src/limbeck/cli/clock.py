@@ -46,9 +46,9 @@ class Clock:
             self._work[stage] = aged * self._work[stage] + gained
             self._spent[stage] = aged * self._spent[stage] + now - self._last
         self._stage, self._last = stage, now
-        whole = sum(self._seconds(item) for item in self._items.values())
-        if whole:
-            self.share = min(1.0, max(self.share, 1 - self._left(self._items.values()) / whole))
+        costs = {name: item.cost * (1 if item.kind == SECONDS else ASSUMED) for name, item in self._items.items()}
+        work = sum(cost * self._done.get(name, 0.0) for name, cost in costs.items())
+        self.share = max(self.share, work / (sum(costs.values()) or 1.0))
         return self._done[stage]
 
     @property

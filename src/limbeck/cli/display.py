@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 from limbeck.cli.clock import Clock, clock_text, to_go
@@ -50,7 +51,7 @@ class _Times(ProgressColumn):
     """Drawn several times a second, so that it also goes on between two reports."""
 
     def __init__(self, clock: Clock) -> None:
-        super().__init__()
+        super().__init__(Column(no_wrap=True))
         self._clock = clock
 
     def render(self, task: Task) -> Text:
