@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 from common import Finding, Limit, each_turn, finish, flags, median_of, turn_by_turn
-
 from limbeck.data.sources.demo import demo_model
 
 HEAVY = ("torch", "transformers", "datasets", "sklearn", "scipy")

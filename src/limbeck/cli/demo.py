@@ -19,11 +19,11 @@ def demo(
         Path, typer.Option("--out", help="folder for everything; an interrupted demo goes on where it was")
     ] = Path("runs/demo"),
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="how often to train the students")] = 1,
-    rows: Annotated[int, typer.Option("--rows", min=200, help="training sentences used")] = 4400,
+    rows: Annotated[int, typer.Option("--rows", min=200, help="training sentences used")] = 3000,
 ) -> None:
     """Fine-tune MiniLM on Rotten Tomatoes, distil it into 3 layers, with and without a teacher, and report.
 
-    Weights and sentences come from the package index; no hub, no account. At most 8 minutes on two cores.
+    Weights and sentences come from the package index; no hub, no account. At most 5 minutes on two idle cores.
     """
     from limbeck.cli.display import watching
     from limbeck.data.sources.demo import demo_model, demo_rows
@@ -47,7 +47,7 @@ def demo(
 
 def demo_runs(model: str, out: Path, seeds: int, rows: int) -> tuple[TrainRun, Run]:
     data = {"limit": rows, "max_length": 64}
-    train = {"epochs": 2}
+    train = {"epochs": 2, "evals_per_epoch": 1}
     first = TrainRun(model=model, out=str(out / "teacher"), data=data, train=train, measure={"speed": False})
     student = {"layers": 3}
     second = Run(out=str(out), seeds=seeds, data=data, student=student, train=train, measure={"repeats": 1})
