@@ -12,7 +12,17 @@ from untaught import make_teacher, of_files
 
 BRIEF = (
     *("--epochs", 1, "--batch-size", 16, "--train.threads", 1),
-    *("--measure.bootstrap", 200, "--measure.repeats", 1, "--measure.rounds", 5, "--measure.threads", 1),
+    *(
+        "--measure.speed",
+        "--measure.bootstrap",
+        200,
+        "--measure.repeats",
+        1,
+        "--measure.rounds",
+        5,
+        "--measure.threads",
+        1,
+    ),
 )
 
 

@@ -53,7 +53,7 @@ def test_a_live_teacher_rows_from_python_a_callback_and_speed(tmp_path):
         callbacks=[Note()],
         baseline=False,
         train={"epochs": 1},
-        measure={"repeats": 1, "rounds": 5, "threads": 1},
+        measure={"speed": True, "repeats": 1, "rounds": 5, "threads": 1},
     )
     assert all(torch.equal(before[name], tensor) for name, tensor in teacher.state_dict().items())
     assert 1 in seen

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import Mock, call
+from unittest.mock import Mock
 
 import pytest
 from transformers import AutoTokenizer
@@ -14,9 +18,11 @@ from transformers import AutoTokenizer
 from limbeck.core.errors import DataError, KnobError, LimbeckError, ModelError
 from limbeck.core.progress import Silent
 from limbeck.core.record import Record, Speed
-from limbeck.measure import speed_probe
+from limbeck.measure import speed as speeds
+from limbeck.measure import speed_probe, speed_process
+from limbeck.measure.machine import queued_seconds, threads_to_use, usable_cores
 from limbeck.measure.settings import MeasureSettings
-from limbeck.measure.speed import NOTE, measure_speed, median, speed, turns
+from limbeck.measure.speed import SHORT_RUN, Turns, fit_turns, measure_speed, median, speed, speeds_of, turns
 from running import Started, limbeck
 
 pytestmark = pytest.mark.slow
@@ -25,13 +31,19 @@ TEXTS = [("the film is good", ""), ("a dull plot", "it never ends"), ("joy and t
 POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
-def test_saved_folders_are_timed_each_in_a_process_of_its_own(folder: Path) -> None:
+def test_saved_folders_are_timed_each_in_a_process_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watcher = Mock(spec=Silent())
+    monkeypatch.setattr(speed_process, "BUSY", math.inf)  # tests run side by side
     folders = {"teacher": folder, "student": folder}
     settings = MeasureSettings(repeats=1, threads=1, rounds=7, batch_size=2)
     found = measure_speed(folders, TEXTS, settings, max_length=128, watcher=watcher)
     assert list(found) == ["teacher", "student"]
-    assert watcher.at.mock_calls == [call("measuring", share, NOTE) for share in (0.0, 0.475, 0.95)]
+    notes = [call.args[2] for call in watcher.at.mock_calls]
+    assert list(dict.fromkeys(notes)) == ["loading 2 models", "turn 1 of 2", "turn 2 of 2", ""]
+    shares = [call.args[1] for call in watcher.at.mock_calls]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 0.95)
+    assert re.fullmatch(r"timing 2 models, about \d+ s", watcher.say.mock_calls[0].args[0])
     for one in found.values():
         assert (one.engine, one.threads, one.rounds, one.batch) == ("torch fp32", 1, 7, 2)
         assert 0 < one.p50_ms <= one.p95_ms
@@ -55,6 +67,9 @@ def test_repeats_come_to_their_median_and_all_their_rounds() -> None:
 
     middle = median([one(1.0, 30.0, 100), one(9.0, 10.0, 300), one(2.0, 20.0, 200)])
     assert middle == one(2.0, 20.0, 200).but(rounds=30)
+    disturbed = one(9.0, 10.0, 300).but(busy=True)
+    assert median([disturbed, one(2.0, 20.0, 200), disturbed]) == one(2.0, 20.0, 200), "quiet turns alone count"
+    assert median([disturbed, disturbed]).busy
 
 
 def test_each_repeat_starts_one_model_later() -> None:
@@ -79,6 +94,91 @@ def test_what_cannot_be_timed_is_refused_before_a_process_starts(folder: Path, t
         speed(folder, TEXTS, rounds=0)
     with pytest.raises(KnobError, match="'repeats' cannot be 0"):
         MeasureSettings(repeats=0)
+
+
+class FakeProbe:
+    """A model that answers at once, and is disturbed as often as it is told."""
+
+    text_seconds, batch_seconds = 0.01, 0.1
+
+    def __init__(self, disturbed: int = 0) -> None:
+        self.disturbed, self.turns = disturbed, 0
+
+    def turn(self, rounds: int, texts: int, report: Callable[[float], None]) -> Speed:
+        self.turns += 1
+        report(0.5)
+        figures = {"p50_ms": 1.0, "p95_ms": 1.0, "sentences_per_second": 1.0, "peak_bytes": 1}
+        busy = self.turns <= self.disturbed
+        return Speed(engine="torch fp32", threads=1, batch=8, rounds=rounds, busy=busy, **figures)
+
+
+@pytest.mark.parametrize(("disturbed", "turns_taken", "busy"), [(0, 2, False), (1, 3, False), (9, 4, True)])
+def test_disturbed_turns_are_repeated_as_often_again(disturbed: int, turns_taken: int, busy: bool) -> None:
+    probe, shares = FakeProbe(disturbed), list[float]()
+    found = speeds._in_rotation({"a": probe}, Turns(2, 10, 10, 0.0), math.inf, lambda share, note: shares.append(share))
+    assert (probe.turns, found["a"].busy) == (turns_taken, busy)
+    assert shares[-1] == 1.0
+
+
+def test_past_the_deadline_nothing_is_repeated() -> None:
+    probe = FakeProbe(9)
+    found = speeds._in_rotation({"a": probe}, Turns(2, 10, 10, 1.0), time.monotonic(), lambda share, note: None)
+    assert (probe.turns, found["a"].busy) == (2, True)
+
+
+def test_turns_fit_into_the_time_there_is() -> None:
+    settings, two = MeasureSettings(rounds=100, repeats=3, batch_size=32), [FakeProbe(), FakeProbe()]
+    once = 2 * (100 * 0.01 + 8 * 0.1)
+    assert fit_turns(settings, two, 256) == Turns(3, 100, 256, pytest.approx(3 * once))
+    assert fit_turns(settings, two, 256, 2.5 * once) == Turns(2, 100, 256, pytest.approx(2 * once))
+    fewer = fit_turns(settings, two, 256, 0.5 * once)
+    assert (fewer.repeats, fewer.rounds, fewer.texts) == (1, 50, 128)
+    assert fewer.seconds <= 0.5 * once
+    assert fit_turns(settings, two, 256, 0.1 * once) is None
+    assert fit_turns(settings, two, 256, -1.0) is None
+
+
+def test_a_short_run_is_not_timed_unless_a_person_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = Mock(return_value={"student": "fast"})
+    monkeypatch.setattr(speeds, "measure_speed", timed)
+    short = ({"student": Path("x")}, [("a film", "")], MeasureSettings(), 16, Silent())
+    assert speeds_of(*short, trained=10.0) == ({}, [SHORT_RUN])
+    timed.assert_not_called()
+    assert speeds_of(*short, trained=100.0) == ({"student": "fast"}, [])
+    assert timed.call_args.args[-1] == pytest.approx(25), "a fifth of the 125 seconds that the run then takes"
+    asked = MeasureSettings(speed=True)
+    assert speeds_of(*short[:2], asked, *short[3:], trained=10.0) == ({"student": "fast"}, [])
+    assert timed.call_args.args[-1] == math.inf
+    written = MeasureSettings(**MeasureSettings().model_dump())  # as a run file has it, every knob spelled out
+    assert speeds_of(*short[:2], written, *short[3:], trained=10.0) == ({}, [SHORT_RUN])
+
+
+@pytest.mark.parametrize(("said", "threads"), [("1", 1), ("3,2", 3), ("", 0), ("0", 0), ("many", 0)])
+def test_threads_are_those_a_person_allows(said: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    assert threads_to_use() == (threads or usable_cores())
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
+def test_a_process_that_shares_its_core_notices() -> None:
+    """Two of us on one core: each gets half of it, and the probe sees that it waits."""
+    work = "while True: pass"
+    one = f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}})"
+    other = subprocess.Popen([sys.executable, "-c", f"{one}\n{work}"])
+    try:
+        probe = f"""{one}
+import time
+from limbeck.measure.speed_probe import _each
+def answer(texts):
+    end = time.perf_counter() + 0.5
+    while time.perf_counter() < end: pass
+print(_each(answer, [[["a", ""]]] * 2, lambda share: None)[1])"""
+        said = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
+    finally:
+        other.kill()
+        other.wait()
+    assert float(said) > 0.25
+    assert queued_seconds() >= 0.0
 
 
 def test_the_probe_asks_singly_and_then_in_batches_of_like_length() -> None:

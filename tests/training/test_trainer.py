@@ -6,6 +6,7 @@ from transformers import TrainerCallback, set_seed
 
 from limbeck.core.errors import KnobError
 from limbeck.core.objective import requests
+from limbeck.core.progress import Silent
 from limbeck.core.tap import install
 from limbeck.core.trace import NoTeacher
 from limbeck.data.batches import Collator, batches
@@ -17,7 +18,7 @@ from limbeck.objectives.tinybert import TinyBERT
 from limbeck.students.sizes import shape_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import LogitsCache
-from limbeck.training.callbacks import COMPLETE
+from limbeck.training.callbacks import COMPLETE, Watch
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
 from tiny import make_classifier, make_rows, make_tokenizer
@@ -245,3 +246,31 @@ def test_micro_batches_of_unequal_padding_give_the_gradient_of_one_batch(tmp_pat
         assert told_of_parts == pytest.approx(told, rel=1e-4)
         for name, change in moved.items():
             assert torch.allclose(parts[name] - start[name], change, atol=1e-6, rtol=1e-3), name
+
+
+class Reports(Silent):
+    """What a person would see."""
+
+    def __init__(self):
+        self.seen = []
+
+    def at(self, stage, done, note=""):
+        self.seen.append((done, note))
+
+
+def test_a_person_sees_the_loss_and_evaluations_count_as_work(corpus, teacher, tmp_path):
+    reports = Reports()
+    watch = Watch(reports, "student", "accuracy", part=(0.2, 0.6), eval_steps=5.0)
+    trainer = distiller(tmp_path, corpus, teacher, callbacks=[watch], epochs=1, evals_per_epoch=2)
+    trainer.train()
+    steps, every = trainer.state.max_steps, trainer.args.eval_steps
+    evals = steps // every
+    whole = steps + 5 * evals
+    shares = [share for share, _ in reports.seen]
+    assert shares == sorted(shares)
+    assert shares[0] == pytest.approx(0.2 + 0.6 / whole)
+    assert shares[every - 1 : every + 1] == pytest.approx([0.2 + 0.6 * every / whole, 0.2 + 0.6 * (every + 5) / whole])
+    assert shares[-1] == pytest.approx(0.8 if steps % every == 0 else 0.2 + 0.6 * (steps + 5 * evals) / whole)
+    last = reports.seen[-1][1]
+    logged = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert last.startswith(f"loss {logged[-1]:.3g}, dev accuracy 0.")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from limbeck.cli.verb import command_line, show
-from limbeck.core.progress import ProgressItem
+from limbeck.core.progress import TRAINING, ProgressItem
 from limbeck.jobs.settings import Run, TrainRun
 
 MINILM = 10_700_000  # parameters of MiniLM-L6 that every row passes through
@@ -19,11 +19,11 @@ def demo(
         Path, typer.Option("--out", help="folder for everything; an interrupted demo goes on where it was")
     ] = Path("runs/demo"),
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="how often to train the students")] = 1,
-    rows: Annotated[int, typer.Option("--rows", min=200, help="training sentences used")] = 4400,
+    rows: Annotated[int, typer.Option("--rows", min=200, help="training sentences used")] = 3000,
 ) -> None:
     """Fine-tune MiniLM on Rotten Tomatoes, distil it into 3 layers, with and without a teacher, and report.
 
-    Weights and sentences come from the package index; no hub, no account. At most 8 minutes on two cores.
+    Weights and sentences come from the package index; no hub, no account. At most 5 minutes on two idle cores.
     """
     from limbeck.cli.display import watching
     from limbeck.data.sources.demo import demo_model, demo_rows
@@ -33,7 +33,7 @@ def demo(
     data = demo_rows()
     first, second = demo_runs(str(demo_model()), out, seeds, rows)
     with watching() as watcher:
-        ahead = ProgressItem("the students", (0.3 + seeds) * 3 * first.train.epochs * rows * MINILM)
+        ahead = ProgressItem("the students", (0.3 + seeds) * 3 * first.train.epochs * rows * MINILM, TRAINING)
         watcher.plan([ahead])
         watcher.say("1 of 2: a teacher, MiniLM-L6 fine-tuned on Rotten Tomatoes")
         teacher = train(run=first, data=data, resume=True, watcher=watcher, command=command_line())
@@ -47,7 +47,7 @@ def demo(
 
 def demo_runs(model: str, out: Path, seeds: int, rows: int) -> tuple[TrainRun, Run]:
     data = {"limit": rows, "max_length": 64}
-    train = {"epochs": 2}
+    train = {"epochs": 2, "evals_per_epoch": 1}
     first = TrainRun(model=model, out=str(out / "teacher"), data=data, train=train, measure={"speed": False})
     student = {"layers": 3}
     second = Run(out=str(out), seeds=seeds, data=data, student=student, train=train, measure={"repeats": 1})

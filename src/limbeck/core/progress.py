@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
+FORWARD, TRAINING, SECONDS = "forward", "training", "seconds"  # kinds of work
+
 
 class ProgressItem(NamedTuple):
-    """A part of a run and what it costs beside the others, in rows × parameters they pass through."""
+    """A part of a run and what it costs beside the others: rows × parameters they pass through, or SECONDS."""
 
     name: str
     cost: float
+    kind: str = FORWARD  # parts of one kind go at about one speed
 
 
 class Watcher(Protocol):

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from limbeck.core.errors import DataError
-from limbeck.core.progress import ProgressItem, Silent, Watcher
+from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Arm, DataCard, Record
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.settings import ParallelSettings, WindowSettings
@@ -20,7 +20,7 @@ from limbeck.jobs.arguments import documented, settings_of
 from limbeck.jobs.record import measured_record, model_arm
 from limbeck.jobs.settings import BenchRun
 from limbeck.measure.size import is_ctranslate2
-from limbeck.measure.speed import MEASURING, measure_speed
+from limbeck.measure.speed import MEASURING, measure_speed, measuring
 from limbeck.students.load import load_saved
 from limbeck.students.model_folder import model_in
 from limbeck.tasks.base import kind_of_model
@@ -54,7 +54,7 @@ def bench(
     given = texts if isinstance(texts, Sequence) else ()
     rows = [(text, "") if isinstance(text, str) else text for text in given] or _texts(run, kind)
     width = run.beam if kind == "translate" else 0
-    watcher.plan([ProgressItem(MEASURING, 1.0)])
+    watcher.plan([measuring(len(names), run.measure)])
     arms = [_sized(name, run.trust_remote_code) for name in names]  # what cannot be loaded is refused at once
     folders = {name: Path(model_in(name)) for name in names}
     speeds = measure_speed(folders, rows, run.measure, run.data.max_length, watcher, width)

@@ -19,7 +19,7 @@ from transformers import TrainerCallback
 from limbeck.core.device import find_device
 from limbeck.core.errors import LimbeckError, TeacherMismatch
 from limbeck.core.files import write_text
-from limbeck.core.progress import ProgressItem, Watcher
+from limbeck.core.progress import TRAINING, ProgressItem, Watcher
 from limbeck.core.record import Failure
 from limbeck.jobs.arguments import Arguments
 from limbeck.jobs.budget import fit_to_budget
@@ -31,11 +31,9 @@ from limbeck.jobs.settings import Job, Run, resolve
 from limbeck.jobs.teaching import TeacherOutputs, check_named_cache, collect_teacher_outputs, free_memory
 from limbeck.jobs.trial import FAILED, TrialResult, run_trial
 from limbeck.measure.size import size_of
-from limbeck.measure.speed import MEASURING
+from limbeck.measure.speed import measuring
 from limbeck.tasks.base import COLLECTING, Model, Setup, task_of
 from limbeck.training.trainer import check_loggers
-
-PROBE = 2e10  # what it costs to time a model once: its process starts in seconds, in which MiniLM-L6 reads 2,000 rows
 
 
 def run(
@@ -234,9 +232,9 @@ def _progress(settings: Job, setup: Setup, arms: Sequence[ArmPlan]) -> list[Prog
     big = active_parameters(setup.teacher.network) if setup.teacher else 0.0
     dev, test = setup.data.evaluator.passes
     rows = dev * (setup.data.size + sum(arm.data.augmented for arm in arms)) + test * setup.data.evaluator.test_rows
-    measure, models = settings.measure, 1 + len({timed_as(arm) for arm in arms})
+    models = len({timed_as(arm) for arm in arms}) + bool(setup.teacher)
     return [
         *([ProgressItem(COLLECTING, big * rows)] if setup.teacher or any(arm.uses_teacher for arm in arms) else []),
-        *(ProgressItem(trial.title, trial.arm.cost(big)) for trial in trials(arms)),
-        ProgressItem(MEASURING, models * measure.repeats * PROBE if measure.speed else 0.0),
+        *(ProgressItem(trial.title, trial.arm.cost(big), TRAINING) for trial in trials(arms)),
+        measuring(models, settings.measure),
     ]

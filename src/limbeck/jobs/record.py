@@ -63,6 +63,11 @@ class Finished:
         """The arms that a person asked for."""
         return [arm for arm in self.done if arm.column]
 
+    @property
+    def seconds(self) -> float:
+        """Of all training."""
+        return sum(one.result.seconds for results in self.results.values() for one in results)
+
     def best(self) -> tuple[ArmPlan, TrialResult]:
         """The best by dev, of the arms with a teacher where there are any."""
         taught = [arm for arm in self.done if not arm.supervised] or self.done
@@ -208,7 +213,10 @@ def _speeds(finished: Finished, watcher: Watcher) -> tuple[dict[str, Speed], lis
     folders = {TEACHER: finished.teacher_folder} if finished.teacher_folder else {}
     folders |= {timed_as(arm): finished.results[arm.name][0].model for arm in reversed(finished.done)}
     texts, longest = setup.task.timing_inputs(setup), setup.data.max_length or run.data.max_length
-    return speeds_of(folders, texts, run.measure, longest, watcher, setup.task.beam)
+    trained = finished.seconds / (2 if setup.info.is_seq2seq else 1)  # its int8 student is timed too
+    speeds, notes = speeds_of(folders, texts, run.measure, longest, watcher, setup.task.beam, trained)
+    several = finished.kind == "compare" and len({timed_as(arm) for arm in finished.done}) < len(finished.done)
+    return speeds, [*notes, *([TIMED_ONCE] if speeds and several else [])]
 
 
 def timed_as(arm: ArmPlan) -> str:
@@ -290,11 +298,9 @@ def _comparison_notes(finished: Finished) -> list[str]:
     origins: dict[str, list[str]] = {}
     for arm in finished.columns:
         origins.setdefault(arm.start.origin, []).append(arm.name)
-    shared = finished.run.measure.speed and len({timed_as(arm) for arm in finished.done}) < len(finished.done)
     return [
         *([tuned] if len(finished.columns) > 1 else []),
         *(f"{', '.join(names)}: {origin}" for origin, names in origins.items()),
-        *([TIMED_ONCE] if shared else []),
     ]
 
 

@@ -195,8 +195,12 @@ class _TrialRunner:
 
     def _trainer(self, number: int, step: Training) -> Distiller:
         arm, data = self.trial.arm, self.trial.arm.data
-        part = (self.progress.epochs / arm.epochs, step.schedule.epochs / arm.epochs)
-        watch = Watch(self.watcher, self.trial.title, data.info.metric, part)
+        (dev, test), batch = data.evaluator.passes, step.schedule.batch_size * step.schedule.accumulate
+        learnt = 3 * arm.rows * arm.epochs  # a training step is three passes
+        share = learnt / (learnt + test * data.evaluator.test_rows) / arm.epochs  # of an epoch, beside the test
+        part = (share * self.progress.epochs, share * step.schedule.epochs)
+        eval_steps = dev * len(data.evaluator.dev) / (3 * batch)
+        watch = Watch(self.watcher, self.trial.title, data.info.metric, part, eval_steps)
         held = [HoldMask(self.mask)] if self.mask.live else []
         return Distiller(
             self.model,

@@ -11,6 +11,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def machine() -> Machine:
         system=platform.platform(),
         processor=_processor(),
         cores=usable_cores(),
-        memory_bytes=_memory(),
+        memory_bytes=memory_bytes(),
         python=platform.python_version(),
         versions=_versions(),
     )
@@ -52,6 +53,12 @@ def usable_cores() -> int:
     return len(cores) or len(allowed)
 
 
+def threads_to_use() -> int:
+    """As many as the person allows by OMP_NUM_THREADS, else one for each core."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # of nested levels, the outermost
+    return int(first) if first.isdecimal() and int(first) else usable_cores()
+
+
 def _processor() -> str:
     names = [entry["model name"] for entry in _cpuinfo() if "model name" in entry]
     return names[0] if names else platform.processor() or platform.machine()
@@ -68,7 +75,7 @@ def _cpuinfo() -> list[dict[str, str]]:
     return [entry for entry in entries if "processor" in entry]
 
 
-def _memory() -> int:
+def memory_bytes() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -83,6 +90,17 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def queued_seconds() -> float:
+    """How long the threads of this process, all together, were ready to run while others had the cores.
+
+    Linux counts it; elsewhere it is 0."""
+    nanoseconds = 0
+    for file in Path("/proc/self/task").glob("*/schedstat"):
+        with suppress(OSError):  # a thread that has just ended
+            nanoseconds += int(file.read_text().split()[1])
+    return nanoseconds / 1e9
 
 
 def peak_rss() -> int:

@@ -1,61 +1,52 @@
 """How fast a saved model answers, or a translator writes.
 
-Each model is timed alone in a fresh process: two engines in one process fight over its threads.
+Each model has a process of its own, and one works at a time: two engines in one process fight over its threads.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import math
 import statistics
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
-from limbeck.core.errors import DataError, KnobError, LimbeckError, ModelError
-from limbeck.core.progress import Watcher
+from limbeck.core.errors import KnobError, LimbeckError
+from limbeck.core.progress import SECONDS, ProgressItem, Watcher
 from limbeck.core.record import Speed
-from limbeck.measure.machine import usable_cores
+from limbeck.measure.machine import memory_bytes
 from limbeck.measure.settings import MeasureSettings
-from limbeck.measure.size import is_ctranslate2
+from limbeck.measure.speed_process import Engine, Probe, probe
 
-Engine = Literal["auto", "torch", "ctranslate2"]
 MEASURING = "measuring"  # the progress item
-NOTE = "latency and memory, one process at a time"
+STARTING = 4.0  # seconds in which a process imports torch and loads a small model, on two cores
+TURN = 3.0  # seconds of one turn of a small model
+LEAST_ROUNDS = 20  # fewer tell nothing of a 95th percentile
+PROCESS_BYTES = 500_000_000  # of torch and transformers alone
+SHORT_RUN = (
+    "Speed was not measured: it would have taken more than its share of so short a run (measure.speed_share). "
+    "`limbeck bench` measures it, or the same run with --measure.speed."
+)
 
 
-def measure_speed(
-    folders: Mapping[str, Path | str],
-    texts: Sequence[tuple[str, str]],
-    settings: MeasureSettings,
-    max_length: int,
-    watcher: Watcher,
-    beam: int = 0,
-) -> dict[str, Speed]:
-    """Several models in turn, so that a machine that slows down hurts all alike.
+@dataclass(frozen=True)
+class Turns:
+    """What every model is timed on, and how often."""
 
-    Each figure is the median over a model's repeats; its rounds are those of all repeats.
-    """
-    texts = texts[: max(settings.rounds, 256)]
-    order = turns(list(folders), settings.repeats)
-    found: dict[str, list[Speed]] = {name: [] for name in folders}
-    watcher.at(MEASURING, 0.0, NOTE)
-    for done, name in enumerate(order, start=1):
-        one = speed(
-            folders[name],
-            texts,
-            threads=settings.threads,
-            rounds=settings.rounds,
-            batch=settings.batch_size,
-            max_length=max_length,
-            beam=beam,
-        )
-        found[name].append(one)
-        watcher.at(MEASURING, 0.95 * done / len(order), NOTE)
-    return {name: median(of_one) for name, of_one in found.items()}
+    repeats: int
+    rounds: int
+    texts: int  # in batches
+    seconds: float  # that it takes, about
+
+
+def measuring(models: int, settings: MeasureSettings) -> ProgressItem:
+    """The progress item, priced before anything is known of the models."""
+    seconds = models * (STARTING + settings.repeats * TURN) if settings.speed else 0.0
+    return ProgressItem(MEASURING, seconds, SECONDS)
 
 
 def speeds_of(
@@ -65,19 +56,26 @@ def speeds_of(
     max_length: int,
     watcher: Watcher,
     beam: int = 0,
+    trained: float = math.inf,
 ) -> tuple[dict[str, Speed], list[str]]:
-    """The speed of each model, if it is to be measured. If timing fails, the run goes on and the reason is noted."""
-    how = (texts, settings, max_length, watcher, beam)
+    """The speed of each model of a run that trained for so many seconds, if it is to be measured.
+
+    If timing fails, the run goes on and the reason is noted."""
     if not settings.speed:
         return {}, []
+    share = settings.speed_share
+    limit = trained * share / (1 - share) if share < 1 else math.inf
+    if limit < STARTING * len(folders):
+        return {}, [SHORT_RUN]
     try:
-        return measure_speed(folders, *how), []
+        speeds = measure_speed(folders, texts, settings, max_length, watcher, beam, limit)
+        return speeds, [] if speeds else [SHORT_RUN]
     except LimbeckError:
-        speeds: dict[str, Speed] = {}
-        notes = []
+        speeds, notes = {}, []
         for name, folder in folders.items():
+            part = limit / len(folders)
             try:
-                speeds |= measure_speed({name: folder}, *how)
+                speeds |= measure_speed({name: folder}, texts, settings, max_length, watcher, beam, part)
             except LimbeckError as error:
                 notes.append(f"Not timed: {error.problem.strip().splitlines()[0].rstrip(':')}.")
         if len(speeds) > 1:
@@ -85,6 +83,50 @@ def speeds_of(
                 0, "Models were timed one after another, not in rotation, since one of them could not be timed."
             )
         return speeds, notes
+
+
+def measure_speed(
+    folders: Mapping[str, Path | str],
+    texts: Sequence[tuple[str, str]],
+    settings: MeasureSettings,
+    max_length: int,
+    watcher: Watcher,
+    beam: int = 0,
+    limit: float = math.inf,
+) -> dict[str, Speed]:
+    """Several models in turn, so that a machine that slows down hurts all alike. Empty, where `limit` seconds are few.
+
+    Each figure is the median over a model's turns that no other process disturbed; if all were, the Speed is `busy`.
+    """
+    texts = texts[: max(settings.rounds, 256)]
+    found: dict[str, Speed] = {}
+    groups = [list(folders)] if _fit_into_memory(folders.values()) else [[name] for name in folders]
+    for number, group in enumerate(groups):
+        begin = time.monotonic()
+        deadline = begin + limit / len(groups)
+        many = f"{len(group)} models" if len(group) > 1 else "1 model"
+        watcher.at(MEASURING, number / len(groups), f"loading {many}")
+        with ExitStack() as started:
+            how = texts, settings.threads, settings.batch_size, max_length, beam
+            probes = {name: started.enter_context(probe(folders[name], *how)) for name in group}
+            for one in probes.values():
+                one.wait_until_loaded()
+            loading = time.monotonic() - begin
+            plan = fit_turns(settings, list(probes.values()), len(texts), limit / len(groups) - loading)
+            if plan is None:
+                return {}
+            watcher.say(f"timing {many}, about {max(plan.seconds, 1):.0f} s")
+            watcher.plan([ProgressItem(MEASURING, len(groups) * (loading + plan.seconds), SECONDS)])
+            loaded = loading / (loading + plan.seconds)
+
+            def report(share: float, note: str, number: int = number, loaded: float = loaded) -> None:
+                done = number + loaded + (1 - loaded) * share
+                watcher.at(MEASURING, 0.95 * done / len(groups), note)
+
+            found |= _in_rotation(probes, plan, deadline, report)
+    if any(one.busy for one in found.values()):
+        watcher.say("the machine was busy while models were timed: do not quote their times")
+    return found
 
 
 def speed(
@@ -101,21 +143,35 @@ def speed(
     """Latency of one text at a time over `rounds` texts, then throughput over all texts in batches of like length.
 
     Tokenisation is included in both, since users pay for it. Texts are (text, pair), pair "" when there is none.
-    `threads=0` takes every physical core this process may use. Folders in CTranslate2's format run there, all others
-    in torch. Translators write with `beam` hypotheses open, 0 being greedy like 1; other models have no use for it.
+    `threads=0` takes OMP_NUM_THREADS, or every physical core this process may use. Folders in CTranslate2's format run
+    there, all others in torch. Translators write with `beam` hypotheses open, 0 being greedy like 1; other models have
+    no use for it.
     """
-    if not (Path(folder) / "config.json").is_file():
-        raise ModelError(f"{folder} is not a model folder: it has no config.json", "give a save_pretrained folder")
-    if not texts:
-        raise DataError("there is no text to time the model on", "give a test split that is not empty")
     if min(rounds, batch, max_length, threads + 1, beam + 1) < 1:
         raise KnobError(
             f"cannot time {rounds} rounds, batches of {batch}, {max_length} tokens, {threads} threads, beam {beam}",
             "each must be at least 1; threads may be 0, which means all cores, and so may beam, which means greedy",
         )
-    how = {"engine": _engine(folder, engine), "threads": threads or usable_cores(), "beam": max(beam, 1)}
-    job = {"folder": str(folder), "texts": list(texts), "rounds": rounds, "batch": batch, "max_length": max_length}
-    return Speed(**_probe({**job, **how}))
+    with probe(folder, texts, threads, batch, max_length, beam, engine) as one:
+        one.wait_until_loaded()
+        return one.turn(rounds, len(texts))
+
+
+def fit_turns(settings: MeasureSettings, probes: Sequence[Probe], texts: int, limit: float = math.inf) -> Turns | None:
+    """As many turns as fit into `limit` seconds, else one of fewer rounds; None where even that takes longer."""
+
+    def seconds(rounds: int, texts: int) -> float:
+        batches = math.ceil(texts / settings.batch_size)
+        return sum(rounds * one.text_seconds + batches * one.batch_seconds for one in probes)
+
+    once = seconds(settings.rounds, texts)
+    repeats = settings.repeats if limit == math.inf else min(settings.repeats, int(limit / once))
+    if repeats >= 1:
+        return Turns(repeats, settings.rounds, texts, repeats * once)
+    rounds, fewer = int(settings.rounds * limit / once), max(1, int(texts * limit / once))
+    if rounds < min(LEAST_ROUNDS, settings.rounds):
+        return None
+    return Turns(1, rounds, fewer, seconds(rounds, fewer))
 
 
 def turns(names: Sequence[str], repeats: int) -> list[str]:
@@ -124,44 +180,41 @@ def turns(names: Sequence[str], repeats: int) -> list[str]:
 
 
 def median(of_one: Sequence[Speed]) -> Speed:
-    """One Speed from the repeats of one model, figure by figure."""
-    return of_one[0].but(
-        p50_ms=statistics.median(one.p50_ms for one in of_one),
-        p95_ms=statistics.median(one.p95_ms for one in of_one),
-        sentences_per_second=statistics.median(one.sentences_per_second for one in of_one),
-        peak_bytes=int(statistics.median(one.peak_bytes for one in of_one)),
-        rounds=sum(one.rounds for one in of_one),
+    """One Speed from the turns of one model, figure by figure; of those that nobody disturbed, where there are any."""
+    quiet = [one for one in of_one if not one.busy] or of_one
+    return quiet[0].but(
+        p50_ms=statistics.median(one.p50_ms for one in quiet),
+        p95_ms=statistics.median(one.p95_ms for one in quiet),
+        sentences_per_second=statistics.median(one.sentences_per_second for one in quiet),
+        peak_bytes=int(statistics.median(one.peak_bytes for one in quiet)),
+        rounds=sum(one.rounds for one in quiet),
     )
 
 
-def _engine(folder: Path | str, engine: Engine) -> Literal["torch", "ctranslate2"]:
-    """The engine that opens a folder: each format has one."""
-    fits: Literal["torch", "ctranslate2"] = "ctranslate2" if is_ctranslate2(folder) else "torch"
-    if engine not in ("auto", fits):
-        raise KnobError(f"{engine} cannot open {folder}, which is kept for {fits}", f"use engine 'auto' or '{fits}'")
-    if fits == "ctranslate2" and find_spec("ctranslate2") is None:
-        raise KnobError(f"{folder} is run by CTranslate2, which is not here", "pip install 'limbeck[translate]'")
-    return fits
+def _in_rotation(
+    probes: Mapping[str, Probe], plan: Turns, deadline: float, report: Callable[[float, str], None]
+) -> dict[str, Speed]:
+    """A turn that others disturbed is repeated at the end, at most as many turns again as were planned."""
+    found: dict[str, list[Speed]] = {name: [] for name in probes}
+    order = deque(turns(list(probes), plan.repeats))
+    done, every, spare = 0, len(order), len(order)
+    while order:
+        name, within = order.popleft(), partial(_report_turn, report, done, every)
+        within(0.0)
+        found[name].append(probes[name].turn(plan.rounds, plan.texts, within))
+        done += 1
+        if found[name][-1].busy and spare and time.monotonic() + plan.seconds / every < deadline:
+            order.append(name)
+            spare, every = spare - 1, every + 1
+    report(1.0, "")
+    return {name: median(of_one) for name, of_one in found.items()}
 
 
-def _probe(job: dict[str, object]) -> dict[str, float]:
-    threads = str(job["threads"])
-    pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
-    quiet = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "PYTHONWARNINGS": "ignore"}
-    child = subprocess.run(
-        # -P: files in the working folder must not stand in for packages.
-        [sys.executable, "-P", "-m", "limbeck.measure.speed_probe"],
-        input=json.dumps(job),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        env={**os.environ, **dict.fromkeys(pools, threads), **quiet},
-    )
-    if child.returncode:
-        output = "\n".join(child.stderr.strip().splitlines()[-20:]) or f"it ended with code {child.returncode}"
-        raise LimbeckError(
-            f"the speed of {job['folder']} cannot be measured:\n{output}",
-            "check that transformers or CTranslate2 opens the folder, and that there is memory enough",
-        )
-    return dict(json.loads(child.stdout.splitlines()[-1]))
+def _report_turn(report: Callable[[float, str], None], done: int, every: int, share: float) -> None:
+    report((done + share) / every, f"turn {done + 1} of {every}")
+
+
+def _fit_into_memory(folders: Collection[Path | str]) -> bool:
+    """Whether all models may be loaded at once, in half of the memory."""
+    files = [file for folder in folders for file in Path(folder).glob("*") if file.is_file()]
+    return PROCESS_BYTES * len(folders) + 2 * sum(file.stat().st_size for file in files) < memory_bytes() / 2

@@ -1,4 +1,9 @@
-"""The process that times one model: a job as JSON on stdin, a Speed as one JSON line on stdout.
+"""The process that times one model. It reads a job as one line of JSON on stdin, and answers with lines of JSON:
+
+    {"engine": …, "text_seconds": …, "batch_seconds": …}    once the model is loaded and has answered a few texts
+    {"rounds": …, "texts": …} on stdin                      one turn; until stdin ends
+    {"done": 0.4}                                           how far the turn is, about once a second
+    {"p50_ms": …, "waited": …, …}                           what it found
 
 A translation may become as long as twice the longest source of its batch and 16 tokens more. Its time includes both
 ways through the tokenizer, since users pay for them.
@@ -9,6 +14,7 @@ from __future__ import annotations
 import gc
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -17,45 +23,95 @@ from pathlib import Path
 from typing import Any
 
 from limbeck.engines.ctranslate2 import find_facts
-from limbeck.measure.machine import peak_rss
+from limbeck.measure.machine import peak_rss, queued_seconds
 
 WARM_UP = 10
-Answer = Callable[[list[list[str]]], object]  # texts and their pairs → whatever the engine gives
-Writer = Callable[[list[list[str]]], list[str]]
+EVERY = 1.0  # seconds between reports: each wakes the process that reads it
+Texts = list[list[str]]  # each with its pair, "" where there is none
+Answer = Callable[[Texts], object]  # whatever the engine gives
+Writer = Callable[[Texts], list[str]]
+Report = Callable[[float], object]
 NAMES = {"float32": "fp32", "int8_float32": "int8"}  # CTranslate2's name → what people say
 
 
 def main() -> None:
-    job = json.load(sys.stdin)
+    lines = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
+    os.dup2(2, 1)  # what libraries print is no answer
+
+    def tell(**answer: object) -> None:
+        lines.write(json.dumps(answer) + "\n")
+
+    job = json.loads(sys.stdin.readline())
     how = job["folder"], job["threads"], job["max_length"], job["beam"]
     engine, answer = by_ctranslate2(*how) if job["engine"] == "ctranslate2" else ("torch fp32", _load(*how))
-    result = measure(answer, job["texts"], job["rounds"], job["batch"])
-    peak = {"peak_bytes": peak_rss()}
-    settings = {"engine": engine, "threads": job["threads"], "batch": job["batch"], "rounds": job["rounds"]}
-    sys.stdout.write("\n" + json.dumps({**settings, **result, **peak}) + "\n")
+    tell(engine=engine, **first_look(answer, job["texts"], job["batch"]))
+    for line in sys.stdin:
+        turn = json.loads(line)
+        texts = spread(job["texts"], turn["texts"])
+        found = measure(answer, texts, turn["rounds"], job["batch"], lambda share: tell(done=share))
+        tell(**found, peak_bytes=peak_rss())
 
 
-def measure(answer: Answer, texts: list[list[str]], rounds: int, batch: int) -> dict[str, float]:
-    """Latency of single texts spread evenly over all, and throughput over all in batches of like length."""
+def spread(texts: Texts, count: int) -> Texts:
+    """So many texts, evenly over all; again from the first where there are fewer."""
+    stride = max(1, len(texts) // count)
+    return [texts[i * stride % len(texts)] for i in range(count)]
+
+
+def in_batches(texts: Texts, batch: int) -> list[Texts]:
+    """Batches of like length, the longest first."""
+    by_length = sorted(texts, key=lambda both: -len(both[0]) - len(both[1]))
+    return [by_length[start : start + batch] for start in range(0, len(texts), batch)]
+
+
+def first_look(answer: Answer, texts: Texts, batch: int) -> dict[str, float]:
+    """About what a text and a batch take, to tell how long a turn will."""
+    few, batches = spread(texts, 3), in_batches(texts, batch)
+    for once in (few[:1], batches[0]):  # the first time is slower
+        answer(once)
+    one = sum(_seconds(answer, [text]) for text in few) / len(few)
+    return {"text_seconds": one, "batch_seconds": _seconds(answer, batches[len(batches) // 2])}
+
+
+def measure(
+    answer: Answer, texts: Texts, rounds: int, batch: int, report: Report = lambda share: None
+) -> dict[str, float]:
+    """Latency of single texts spread evenly over all, and throughput over all in batches of like length.
+
+    `waited` is the share of the time in which this process could have worked, had others left it a core."""
     import numpy as np
 
-    stride = max(1, len(texts) // rounds)
-    singles = [texts[i * stride % len(texts)] for i in range(rounds)]
-    by_length = sorted(texts, key=lambda both: -len(both[0]) - len(both[1]))
-    batches = [by_length[start : start + batch] for start in range(0, len(texts), batch)]
+    singles, batches = spread(texts, rounds), in_batches(texts, batch)
     gc.collect()
     gc.disable()
     for text in singles[:WARM_UP]:
         answer([text])
-    milliseconds = [1000 * _seconds(answer, [text]) for text in singles]
+    one_by_one, waited = _each(answer, [[text] for text in singles], lambda share: report(share / 2))
     answer(batches[0])
-    seconds = sum(_seconds(answer, texts) for texts in batches)
+    seconds, also_waited = _each(answer, batches, lambda share: report(0.5 + share / 2))
     gc.enable()
-    p50, p95 = np.percentile(milliseconds, [50, 95])
-    return {"p50_ms": float(p50), "p95_ms": float(p95), "sentences_per_second": len(texts) / seconds}
+    p50, p95 = 1000 * np.percentile(one_by_one, [50, 95])
+    figures = {"p50_ms": float(p50), "p95_ms": float(p95), "sentences_per_second": len(texts) / sum(seconds)}
+    return {**figures, "waited": max(waited, also_waited)}
 
 
-def _seconds(answer: Answer, texts: list[list[str]]) -> float:
+def _each(answer: Answer, groups: list[Texts], report: Report) -> tuple[list[float], float]:
+    """The seconds of each, and the share of them all in which this process waited for a core.
+
+    A model computes without a pause: where CPU time falls behind the clock, another process had the core. Several
+    threads can hide that, since those that wait for each other may count as busy; the scheduler's count does not."""
+    queued, cpu, seconds, told = queued_seconds(), time.process_time(), list[float](), time.perf_counter()
+    for number, texts in enumerate(groups):
+        seconds.append(_seconds(answer, texts))
+        if (now := time.perf_counter()) - told > EVERY:
+            told = now
+            report((number + 1) / len(groups))
+    wall = max(sum(seconds), 1e-9)
+    behind, queued = wall - (time.process_time() - cpu), queued_seconds() - queued
+    return seconds, max(behind, queued, 0.0) / wall
+
+
+def _seconds(answer: Answer, texts: Texts) -> float:
     start = time.perf_counter()
     answer(texts)
     return time.perf_counter() - start
@@ -82,7 +138,7 @@ def _load(folder: str, threads: int, max_length: int, beam: int) -> Answer:
     model: Any = architecture.from_pretrained(folder, dtype=torch.float32).eval()
     length = min(max_length, clip_max_length(tokenizer, model).model_max_length)
 
-    def answer(texts: list[list[str]]) -> None:
+    def answer(texts: Texts) -> None:
         first = [text for text, _ in texts]
         second = [pair for _, pair in texts] if any(pair for _, pair in texts) else None
         inputs = tokenizer(first, second, truncation=True, max_length=length, padding=True, return_tensors="pt")
@@ -114,7 +170,7 @@ def by_generate(folder: str, config: Any, tokenizer: Any, max_length: int, beam:
     # A beam ends once it has as many texts as it is wide, which is CTranslate2's rule: both do the same work.
     search = {"num_beams": beam, "do_sample": False, "early_stopping": beam > 1}
 
-    def write(texts: list[list[str]]) -> list[str]:
+    def write(texts: Texts) -> list[str]:
         sources = [text for text, _ in texts]
         inputs = tokenizer(sources, truncation=True, max_length=read, padding=True, return_tensors="pt")
         words, mask = inputs["input_ids"], inputs["attention_mask"]
@@ -140,7 +196,7 @@ def by_ctranslate2(folder: str, threads: int, max_length: int, beam: int) -> tup
     prefix, room = facts.get("prefix"), facts.get("reads", tokenizer.model_max_length)
     search = {"beam_size": beam, "suppress_sequences": facts.get("banned") or None, "min_decoding_length": 0}
 
-    def write(texts: list[list[str]]) -> list[str]:
+    def write(texts: Texts) -> list[str]:
         sources = [text for text, _ in texts]
         ids = tokenizer(sources, truncation=True, max_length=min(max_length, room))["input_ids"]
         words = [tokenizer.convert_ids_to_tokens(of_one) for of_one in ids]

@@ -37,7 +37,7 @@ def with_generated(record: Record, finished: FinishedRun, watcher: Watcher) -> R
         artifact, troubles = _int8(finished, evaluator, watcher)
     except LimbeckError as error:
         return record.but(notes=[*record.notes, f"No int8 student: {error.problem}. {error.remedy}"])
-    return record.but(artifacts=[*record.artifacts, artifact], notes=[*record.notes, *troubles])
+    return record.but(artifacts=[*record.artifacts, artifact], notes=list(dict.fromkeys([*record.notes, *troubles])))
 
 
 def _samples(finished: FinishedRun, evaluator: Seq2SeqEvaluator) -> list[Sample]:
@@ -68,7 +68,8 @@ def _int8(finished: FinishedRun, evaluator: Seq2SeqEvaluator, watcher: Watcher) 
     engine = CTranslate2Engine(folder, **generation(evaluator.settings))
     found = replace(evaluator, processor=arm.data.processor).test_engine(engine)
     texts, beam = [(source, "") for source in evaluator.test_texts.sources], evaluator.settings.test_beam
-    speeds, troubles = speeds_of({INT8: folder}, texts, run.measure, run.data.max_length, watcher, beam)
+    trained = finished.seconds / 2  # the other half of what timing may take is its float32's
+    speeds, troubles = speeds_of({INT8: folder}, texts, run.measure, run.data.max_length, watcher, beam, trained)
     info, rows = finished.setup.info, np.ones(evaluator.test_rows, dtype=bool)
     statistics = [found.statistics], [result.statistics]
     both = compare(info, info.metric, INT8, arm.name, *statistics, rows, rows, rounds=run.measure.bootstrap)

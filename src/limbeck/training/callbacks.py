@@ -39,7 +39,9 @@ class MarkComplete(TrainerCallback):
 
 
 class Watch(TrainerCallback):
-    """Reports progress to a Watcher; `part` is where this training begins in its stage, and its share of it."""
+    """Reports progress to a Watcher; `part` is where this training begins in its stage, and its share of it.
+
+    An evaluation takes as long as `eval_steps` training steps, about."""
 
     def __init__(
         self,
@@ -47,19 +49,37 @@ class Watch(TrainerCallback):
         stage: str = "train",
         metric: str = "",
         part: tuple[float, float] = (0.0, 1.0),
+        eval_steps: float = 0.0,
     ) -> None:
-        self.watcher, self.stage, self.metric, self.part = watcher, stage, metric, part
-        self._dev = ""
+        self.watcher, self.stage, self.metric, self.part, self.eval_steps = watcher, stage, metric, part, eval_steps
+        self._loss = self._dev = ""
 
     def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
-        start, share = self.part
-        self.watcher.at(self.stage, start + share * state.global_step / max(state.max_steps, 1), self._dev)
+        self._report(args, state, state.global_step - 1)  # the evaluation of this very step is still to come
+
+    def on_log(
+        self, args: TrainingArguments, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any
+    ) -> None:
+        if "loss" in (logs or {}):
+            self._loss = f"loss {(logs or {})['loss']:.3g}"
 
     def on_evaluate(
         self, args: TrainingArguments, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any
     ) -> None:
         value = (metrics or {}).get(f"eval_{self.metric}")
         self._dev = f"dev {self.metric} {value:.3f}" if value is not None else ""
+        self._report(args, state, state.global_step)
+
+    def _report(self, args: TrainingArguments, state: Any, evaluated: int) -> None:
+        """At `state`, with the evaluations up to the step `evaluated`."""
+        start, share = self.part
+        every = int(args.eval_steps or 0) if args.eval_strategy != "no" else 0
+        done, whole = (
+            step + (evals // every if every else 0) * self.eval_steps
+            for step, evals in ((state.global_step, evaluated), (state.max_steps, state.max_steps))
+        )
+        note = ", ".join(filter(None, [self._loss, self._dev]))
+        self.watcher.at(self.stage, start + share * done / max(whole, 1), note)
 
 
 class HoldMask(TrainerCallback):
