@@ -43,11 +43,15 @@ def _figures(record: Record) -> Table:
     """Every figure of the model that was asked for, with its meaning."""
     from limbeck.report import figures
 
-    table = Table("figure", "value", "meaning", box=None, pad_edge=False, header_style="dim")
-    run = record.arms[-1].runs[0]
-    for name, value in run.quality.items():
+    table = Table("figure", "value", "floor", "meaning", box=None, pad_edge=False, header_style="dim")
+    run, floor = record.arms[-1].runs[0], record.floor.quality if record.floor else {}
+    for name in run.quality:
         metric = metric_of(record.task, name)
-        table.add_row(name, figures.score(metric, value) if name == "perplexity" else f"{value:.4f}", metric.meaning)
+        found = run.quality[name], floor.get(name)
+        texts = [
+            figures.score(metric, one) if name == "perplexity" else "" if one is None else f"{one:.4f}" for one in found
+        ]
+        table.add_row(name, *texts, metric.meaning)
     for score in run.per_class:
-        table.add_row(f"F1 of {score.label}", f"{score.f1:.4f}", f"{score.rows:,} rows")
+        table.add_row(f"F1 of {score.label}", f"{score.f1:.4f}", "", f"{score.rows:,} rows")
     return table

@@ -20,7 +20,6 @@ GAP = "\u00a0"  # between a number and its unit, where a line must not break
 MINUS = "\u2212"
 NOTHING = "–"
 MUCH_OVERLAP, MANY_ROWS = 0.01, 0.05  # shares of rows above which a reader should worry
-FLOOR = "floor"  # the name of its row, which is no arm
 
 
 @dataclass(frozen=True)
@@ -73,15 +72,6 @@ def models(record: Record) -> list[Arm]:
         runs = [SeedResult(seed=artifact.seed, quality=artifact.quality)]
         rows.append(origins[artifact.arm].model_copy(update={**own, "runs": runs}))
     return rows
-
-
-def with_floor(record: Record) -> list[Arm]:
-    """The models, and what needs none, as the rows of a table."""
-    floor = record.floor
-    if floor is None:
-        return models(record)
-    runs = [SeedResult(seed=0, quality=floor.quality)]
-    return [*models(record), Arm(name=FLOOR, title=floor.title, role="model", runs=runs)]
 
 
 def floor_words(record: Record, short: bool = False) -> str:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from limbeck.core.metric import metrics_of
-from limbeck.core.record import Arm, Comparison, Record, Speed
+from limbeck.core.record import Arm, Comparison, Record, SeedResult, Speed
 from limbeck.report import figures as n
 from limbeck.report import summary
 
@@ -36,6 +36,7 @@ _SHORT = {
 _FIRST_TO_GO = ("shape", "verdict", "gain")  # of translators; the others stay, and names are folded
 _LAST_TO_GO = ("quality", "gain", "verdict", "p50", "training", "shape", "parameters", "agreement", "bytes")
 WIDEST = 24  # characters of a name before it is folded
+FLOOR = "floor"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,14 @@ class Column:
     title: str
     cell: Callable[[Record, Arm], Cell]
     hint: str = ""
+
+
+def table_rows(record: Record) -> list[Arm]:
+    """Every model; then what needs none, in the shape of one."""
+    floor = record.floor
+    runs = [SeedResult(seed=0, quality=floor.quality)] if floor else []
+    row = [Arm(name=FLOOR, title=floor.title, role="baseline", runs=runs)] if floor else []
+    return [*n.models(record), *row]
 
 
 def brief(records: Sequence[Record]) -> tuple[str, ...]:
@@ -203,7 +212,7 @@ def markdown_table(records: Sequence[Record], keys: Sequence[str] = ()) -> str:
     rows = [
         [*([record.name] if many else []), arm.title, *(column.cell(record, arm).text for column in shown)]
         for record in records
-        for arm in n.with_floor(record)
+        for arm in table_rows(record)
     ]
     rules = ["---"] * len(names) + ["---:"] * len(shown)
     escaped = [[escape_markdown(text).replace("|", "\\|") for text in row] for row in (head, *rows)]
@@ -223,11 +232,12 @@ def terminal_table(record: Record) -> RenderableType:
         summary.conclusion(record),
         *summary.gap_sentences(record),
     ]
-    doubts = [summary.joint_confidence(record), *summary.caveats(record), summary.speed_inputs(record)]
-    lines = [
-        Text(*(f"× {one.text}", "red") if one.serious else (f"! {one.text}", "yellow")) for one in n.warnings(record)
-    ]
-    lines += [Text(summary.headline(record), style="bold"), *(Text(sentence) for sentence in results if sentence)]
+    warnings = n.warnings(record)
+    doubts = [*(one.text for one in warnings if not one.serious), summary.joint_confidence(record)]
+    doubts += [*summary.caveats(record), summary.speed_inputs(record)]
+    lines = [Text(summary.headline(record), style="bold")]
+    lines += [Text(f"! {one.text}", style="bold red") for one in warnings if one.serious]
+    lines += [Text(sentence) for sentence in results if sentence]
     lines += [Text(f"· {sentence}", style="dim") for sentence in doubts if sentence]
     table = FittingTable(record) if record.kind == "compare" else _table(record, brief([record]))
     return Padding(Group(table, Text(""), *lines), (1, 1, 0, 1))
@@ -259,8 +269,8 @@ def _table(record: Record, keys: Sequence[str]) -> Table:
         title = _SHORT.get(column.title, column.title.removesuffix(" correlation"))
         table.add_column(title, justify="right", no_wrap=True)
     subject = n.subject_of(record)
-    for arm in n.with_floor(record):
+    for arm in table_rows(record):
         cells = [Text(column.cell(record, arm).text.replace(n.GAP, " ")) for column in shown]
-        style = "bold" if arm is subject and len(record.arms) > 1 else "dim" if arm.name == n.FLOOR else ""
+        style = "bold" if arm is subject and len(record.arms) > 1 else "dim" if arm.name == FLOOR else ""
         table.add_row(Text(arm.title), *cells, style=style)
     return table
