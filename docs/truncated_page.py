@@ -14,7 +14,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.objectives import Truncated
 from limbeck.report import figures as n
 from limbeck.report import plots, svg
-from limbeck.report.charts import axis_title, wide_range
+from limbeck.report.charts import axis_of
 from limbeck.report.figures import Spread, fidelity, of_role, quality, seconds
 
 TASK = TaskInfo(kind="mask-fill")
@@ -138,11 +138,9 @@ def curve(record: Record) -> str:
     points = list(_points(record))
     levels = [(name, tone, found.mean) for name, tone, found in _levels(record)]
     heights = [y for p in points for y in (*p.seeds, p.y - (p.sd or 0), p.y + (p.sd or 0))] + [y for *_, y in levels]
-    log = wide_range(METRIC, heights)
+    axis = axis_of(METRIC, "test", heights)
     widest = 1.1 * max(p.x for p in points)
-    plot = plots.axes(
-        PLOT, (0.0, widest, False), svg.span(heights, log), "words kept, k", axis_title(METRIC), whole=True, log=log
-    )
+    plot = plots.axes(PLOT, (0.0, widest, False), axis.span(heights), "words kept, k", axis, whole=True)
     parts = [*plot.parts, *_kept_ticks(points, plot)]
     for _, tone, y in levels:
         at = plot.y(y)

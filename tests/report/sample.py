@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sample_checked import TOPICS, checked, untaught
 from sample_compare import COLUMNS, comparison
 from sample_parts import (
     ARABIC,
@@ -217,6 +218,11 @@ def every() -> dict[str, Record]:
         "many classes": many_classes(),
         "compare": comparison(),
         "compare, one seed": comparison(1, COLUMNS[2:6]),
+        "checked": checked(distill("checked")),
+        "six labels": checked(distill("topics", labels=TOPICS), floor=0.231),
+        "fifty labels": checked(distill("intents", labels=tuple(f"intent_{i}_of_many" for i in range(50))), floor=0.02),
+        "untaught": untaught(distill("untaught")),
+        "checked compare": checked(comparison()),
         **every_words(),
         **every_writer(),
     }

@@ -18,8 +18,10 @@ from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Record
 from limbeck.core.task import TaskInfo
 from limbeck.report import figures as n
+from limbeck.report.answers import calibration, closeness
 from limbeck.report.card import model_card
-from limbeck.report.charts import calibration, closeness, differences, learning, standing, tones, trade_offs
+from limbeck.report.charts import differences, standing, tones, trade_offs
+from limbeck.report.curves import learning
 from limbeck.report.figures import block_length, subject_of, timed
 from limbeck.report.page import page
 from limbeck.report.summary import caveats, conclusion, headline, speed_conditions
@@ -137,7 +139,7 @@ def test_the_charts_say_which_way_is_better() -> None:
     assert all("perplexity, lower is better" in figure.wide for figure in trade_offs([record]))
     assert "left of 0, the first one wins" in differences(record).caption
     assert "400 test blocks" in differences(record).caption
-    assert "share of right tokens" in calibration(record).caption
+    assert "share of right tokens" in calibration(record, record.arms).caption
     near = closeness(record).wide
     assert "4,100 tokens" in near
     assert f"0.520{n.GAP}nats" in near

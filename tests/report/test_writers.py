@@ -21,8 +21,10 @@ from limbeck.core.record import Record
 from limbeck.core.task import TaskInfo
 from limbeck.report import Report
 from limbeck.report import figures as n
+from limbeck.report.answers import calibration, closeness
 from limbeck.report.card import comparison_card, model_card
-from limbeck.report.charts import calibration, closeness, differences, learning, standing, trade_offs
+from limbeck.report.charts import differences, standing, trade_offs
+from limbeck.report.curves import learning
 from limbeck.report.figures import gain_of, subject_of
 from limbeck.report.figures import models as models_of
 from limbeck.report.page import marked, page, section
@@ -230,7 +232,7 @@ def test_charts_of_translators() -> None:
     assert not trade_offs([record.but(arms=record.arms[:1], artifacts=[])]), "one mark alone shows nothing"
     assert learning(record).title == "BLEU on the dev split"
     assert standing(writers.compared()).title == "BLEU of every model"
-    assert closeness(record) is calibration(record) is None
+    assert closeness(record) is calibration(record, record.arms) is None
 
 
 def test_a_black_box_has_empty_cells() -> None:

@@ -75,6 +75,7 @@ def model_card(record: Record, model_id: str = "") -> str:
         _front_matter(record, subject),
         f"# {escape_markdown(model_id or record.name)}",
         escape_markdown(summary.headline(record)),
+        _serious(record),
         escape_markdown(summary.conclusion(record)),
         _results(record),
         _list(summary.gap_sentences(record)),
@@ -96,6 +97,7 @@ def comparison_card(record: Record) -> str:
     parts = [
         f"# {escape_markdown(record.name)}",
         escape_markdown(summary.headline(record)),
+        _serious(record),
         _results(record),
         f"## Against no teacher\n\n{_list(gains)}" if gains else "",
         f"## Came to nothing\n\n{_list(failures)}" if failures else "",
@@ -111,6 +113,10 @@ def _paragraphs(*parts: str) -> str:
 
 def _list(lines: Iterable[str]) -> str:
     return "\n".join(f"- {escape_markdown(line)}" for line in lines)
+
+
+def _serious(record: Record) -> str:
+    return "\n>\n".join(f"> **{escape_markdown(one.text)}**" for one in n.warnings(record) if one.serious)
 
 
 def _code(text: str) -> str:
@@ -228,7 +234,7 @@ def _counts(record: Record, split: SplitCard) -> str:
 
 def _limits(record: Record) -> str:
     limits = [
-        *summary.caveats(record),
+        *dict.fromkeys([*(one.text for one in n.warnings(record)), *summary.caveats(record)]),
         *record.notes,
         "Measured on the test split named above; other texts, other languages and other lengths were not tried.",
     ]

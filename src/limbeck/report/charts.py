@@ -1,34 +1,34 @@
-"""The charts of a Record. Each is drawn twice, for a desk and for a phone, so that its letters keep their size."""
+"""The charts of a Record: what was traded for what, and models beside each other on the test split.
+
+Each is drawn twice, for a desk and for a phone, so that its letters keep their size. `curves` and `answers` have more.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from markupsafe import Markup
 
-from limbeck.core.metric import Metric, metrics_of
-from limbeck.core.record import Arm, Record, SeedResult
+from limbeck.core.metric import Metric
+from limbeck.core.record import Arm, Record
 from limbeck.report import figures as n
 from limbeck.report import plots
 from limbeck.report.figures import Spread
-from limbeck.report.svg import Canvas, span, swatch
+from limbeck.report.svg import Canvas, swatch
 
-WIDE, NARROW, PANEL = Canvas(480, 300), Canvas(310, 260), Canvas(300, 190)
+WIDE, NARROW = Canvas(480, 300), Canvas(310, 260)
 OTHERS = ("other-1", "other-2", "other-3", "other-4", "other-5", "other-6")
 _ROLE_NAMES = {
     "teacher": "teacher",
-    "student": "distilled",
+    "student": "with a teacher",
     "baseline": "without a teacher",
     "other-1": "model",
 }
-SHARE = Metric("share", "share", "", "share")
 MANY = 5  # arms from which a list in order reads better than a cloud of marks
+NAMED = 24  # marks of a chart that have room for names; of more, the best are named
 
 Legend = tuple[tuple[Markup, str], ...]
-Groups = list[tuple[str, list[plots.Value]]]
-Curves = list[tuple[Arm, list[plots.Line]]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Figure:
     legend: Legend = ()
 
 
-def _figure(title: str, caption: str, draw: Callable[[Canvas], Markup], legend: Legend = ()) -> Figure:
+def figure_of(title: str, caption: str, draw: Callable[[Canvas], Markup], legend: Legend = ()) -> Figure:
     return Figure(title, caption.strip(), draw(WIDE), draw(NARROW), legend)
 
 
@@ -60,14 +60,34 @@ def swatches(record: Record) -> dict[str, Markup]:
     return {name: swatch(tone) for name, tone in tones(record).items()}
 
 
-def _legend(record: Record, arms: Sequence[Arm]) -> Legend:
+def legend_of(record: Record, arms: Sequence[Arm]) -> Legend:
     marks = swatches(record)
     return tuple((marks[arm.name], arm.title) for arm in arms)
 
 
-def axis_title(metric: Metric) -> str:
-    title = f"{metric.title}, %" if metric.unit == "share" else metric.title
-    return title if metric.higher_is_better else f"{title}, lower is better"
+def axis_of(metric: Metric, split: str, values: Sequence[float] = ()) -> plots.Axis:
+    """The axis of a metric on one split: dev and test figures never share one."""
+    title = f"{split} {metric.title}".strip() + (", %" if metric.unit == "share" else "")
+    ends = {"share": (0.0, 100.0), "hundred": (0.0, 100.0)}.get(metric.unit)
+    return plots.Axis(
+        title if metric.higher_is_better else f"{title}, lower is better",
+        log=wide_range(metric, values),
+        least=1.0 if ends else 0.0,
+        **({"ends": ends} if ends else {}),
+    )
+
+
+def tested(record: Record) -> str:
+    """What the split is called on which models were scored; a file that a person names has no such name."""
+    return "" if record.kind in ("eval", "bench") else "test"
+
+
+def floor_level(record: Record) -> plots.Level | None:
+    """What needs no model, on the axis of the primary metric."""
+    value, metric = record.floor.quality.get(record.metric) if record.floor else None, n.primary(record)
+    if record.floor is None or not n.known(value):
+        return None
+    return plots.Level(factor(metric) * value, record.floor.title, "floor", n.score(metric, value))
 
 
 def wide_range(metric: Metric, values: Sequence[float]) -> bool:
@@ -75,13 +95,13 @@ def wide_range(metric: Metric, values: Sequence[float]) -> bool:
     return metric.unit == "perplexity" and bool(values) and max(values) > 5 * min(values) > 0
 
 
-def _factor(metric: Metric) -> int:
+def factor(metric: Metric) -> int:
     """Shares are drawn in per cent."""
     return 100 if metric.unit == "share" else 1
 
 
-def _scaled(metric: Metric, figure: Spread) -> Spread:
-    return Spread(tuple(_factor(metric) * value for value in figure.values))
+def scaled(metric: Metric, figure: Spread) -> Spread:
+    return Spread(tuple(factor(metric) * value for value in figure.values))
 
 
 # What was traded for what.
@@ -131,7 +151,7 @@ def _points(record: Record, cost: str, alone: bool) -> list[plots.Point]:
             x, unit = arm.speed.p50_ms, n.milliseconds(arm.speed.p50_ms)
         else:
             continue
-        drawn, tip = _scaled(metric, y), f"{arm.title}\n{n.score(metric, y.mean, y.sd)} · {unit}"
+        drawn, tip = scaled(metric, y), f"{arm.title}\n{n.score(metric, y.mean, y.sd)} · {unit}"
         point = plots.Point(x, drawn.mean, tone[arm.name], _short(arm.title), tip, sd=drawn.sd)
         if alone and record.kind == "compare":
             point = replace(point, sd=None)
@@ -139,17 +159,20 @@ def _points(record: Record, cost: str, alone: bool) -> list[plots.Point]:
             point = replace(point, seeds=drawn.values if len(drawn.values) > 1 else ())
         else:
             role = "other-1" if arm.role == "model" else arm.role
-            name = {"baseline": "", "teacher": "teacher"}.get(arm.role if len(record.arms) > 1 else "", record.name)
-            if arm.role == "student" and arm is not subject:
-                name = ""
+            other = arm.role != "teacher" and arm is not subject
+            name = f"{record.name}: {arm.title}" if other else record.name
+            if arm.role == "teacher" and len(record.arms) > 1:
+                name = "teacher"
             chain = record.name if arm is subject or arm is n.teacher_of(record) else ""
             point = replace(point, tone=role, label=_short(name), tip=f"{record.name}: {tip}", chain=chain)
         points.append(point)
-    return _sparse(points, metric) if alone and record.kind == "compare" else points
+    return points
 
 
-def _sparse(points: Sequence[plots.Point], metric: Metric) -> list[plots.Point]:
-    """Names for the best of each size only: arms of one shape share an x, and their names would have no room."""
+def _named(points: Sequence[plots.Point], metric: Metric) -> list[plots.Point]:
+    """Every mark with its name; where they are too many for that, the best of each size."""
+    if len(points) <= NAMED:
+        return list(points)
     pick = max if metric.higher_is_better else min
     best = {p.x: pick((q for q in points if q.x == p.x), key=lambda q: q.y) for p in points}
     return [p if p is best[p.x] else replace(p, label="") for p in points]
@@ -165,23 +188,30 @@ def _trade_off(
     single = len(records) == 1 and not any(p.chain for p in points)
     alone = single and records[0].kind != "compare"
     words = f"{title}. " + "; ".join(p.tip.replace("\n", " ") for p in points[:12])  # for those who cannot see it
-    log = wide_range(metric, [p.y for p in points])
+    points = _named(points, metric)
+    axis, floors = axis_of(metric, _common_split(records), [p.y for p in points]), list(map(floor_level, records))
+    level = n.in_common(floors, None)
     caption = f"Better lies {'up' if metric.higher_is_better else 'down'} and to the left. "
     caption += "Faint dots are single seeds. " if any(p.seeds for p in points) else ""
     if alone or not single:
         caption += "Whiskers are one standard deviation over seeds." if any(p.sd for p in points) else "One seed each."
     else:
-        caption += "Marks are means over seeds; the best of each size is named, the others when pointed at."
+        caption += "Marks are means over seeds."
+    caption += " The best of each size is named, the others when pointed at." if len(points) > NAMED else ""
     shown = {p.tone for p in points}
     legend = tuple((swatch(tone), name) for tone, name in _ROLE_NAMES.items() if tone in shown)
     if alone:
-        legend = _legend(records[0], [arm for arm in n.models(records[0]) if n.quality(arm, metric.name)])
-    return _figure(
+        legend = legend_of(records[0], [arm for arm in n.models(records[0]) if n.quality(arm, metric.name)])
+    return figure_of(
         title,
         caption + timing,
-        lambda canvas: plots.scatter(points, x_title, axis_title(metric), canvas, words, alone, log),
+        lambda canvas: plots.scatter(points, x_title, axis, canvas, words, alone, level),
         legend,
     )
+
+
+def _common_split(records: Sequence[Record]) -> str:
+    return n.in_common(map(tested, records), "")
 
 
 # Arms beside each other.
@@ -197,84 +227,21 @@ def standing(record: Record) -> Figure | None:
         return None
     rows = []
     for arm, figure in scored:
-        score, drawn = n.score(metric, figure.mean, figure.sd), _scaled(metric, figure)
+        score, drawn = n.score(metric, figure.mean, figure.sd), scaled(metric, figure)
         rows.append(plots.Value(arm.title, drawn.mean, score, tone[arm.name], drawn.values, drawn.sd))
     level = next((row.value for row, (arm, _) in zip(rows, scored, strict=True) if arm is teacher), None)
     title = n.opening(f"{metric.title} of every model")
     words = f"{title}, the best first: " + ", ".join(f"{row.label} {row.text}" for row in rows)
-    log = wide_range(metric, [row.value for row in rows])
+    axis, floor = axis_of(metric, tested(record), [row.value for row in rows]), floor_level(record)
+    levels = [plots.Level(level, "teacher", "teacher")] if level is not None else []
     caption = "The best first. "
     caption += "Faint dots are single seeds. " if any(len(row.seeds) > 1 for row in rows) else "One seed each. "
-    caption += "The dashes are the teacher." if level is not None else ""
-    return _figure(title, caption, lambda canvas: plots.dots(rows, axis_title(metric), canvas.width, words, level, log))
-
-
-def closeness(record: Record) -> Figure | None:
-    """How close students stay to their teacher: by distributions over a vocabulary, or by right and wrong."""
-    if record.task.level == "vocabulary":
-        return _by_distribution(record)
-    groups = [*_where(record, "right"), *_where(record, "wrong")]
-    caption = f"A copy of the teacher would read 100{n.GAP}% and 0{n.GAP}%; what lies above 0 is the student’s own."
-    return _bars("Accuracy by whether the teacher is right", caption, groups)
-
-
-def _by_distribution(record: Record) -> Figure | None:
-    agreement, divergence = (n.metric_named(record, name) for name in ("agreement", "divergence"))
-    groups: Groups = []
-    if alike := _values(record, _fidelities(record, "agreement"), agreement):
-        groups.append((n.opening(agreement.meaning.removeprefix("share of ")), alike))
-    groups += _where(record, "right")
-    copied = [f"100{n.GAP}%"] * len(groups)
-    if apart := _values(record, _fidelities(record, "divergence"), divergence):
-        # Nats have no natural end: the longest bar is the arm furthest away.
-        longest = max(bar.value for bar in apart) or 1.0
-        nats = [replace(bar, value=bar.value / longest, text=f"{n.figure(bar.value)}{n.GAP}nats") for bar in apart]
-        groups.append((f"{divergence.title}, per token: shorter is closer", nats))
-        copied.append("0 nats")
-    listed = " and ".join(filter(None, [", ".join(copied[:-1]), *copied[-1:]]))
-    return _bars("How close to the teacher", f"A copy of the teacher would read {listed}.", groups)
-
-
-def _where(record: Record, which: str) -> Groups:
-    """The accuracy of the arms where the teacher is right, or wrong."""
-    group = _values(record, _fidelities(record, f"accuracy_teacher_{which}"), SHARE)
-    runs = [run for arm in record.arms if arm.role != "teacher" for run in arm.runs]
-    rows = max((getattr(run.fidelity, f"teacher_{which}_rows") for run in runs if run.fidelity), default=0)
-    over = f" ({n.plural(rows, n.units(record).prediction)})" if rows else ""
-    return [(f"Where the teacher is {which}{over}", group)] if group else []
-
-
-def _fidelities(record: Record, name: str) -> list[tuple[Arm, Spread | None]]:
-    return [(arm, n.fidelity(arm, name)) for arm in record.arms if arm.role != "teacher"]
-
-
-def calibration(record: Record) -> Figure | None:
-    metric = next((metric for name, metric in metrics_of(record.task).items() if name.endswith("ece")), None)
-    if metric is None:
-        return None
-    group = _values(record, [(arm, n.quality(arm, metric.name)) for arm in record.arms], metric)
-    meaning = metric.meaning.replace("; lower is better", "")
-    caption = f"Expected calibration error: {meaning}. Shorter is better."
-    return _bars("Calibration", caption, [("", group)] if group else [], "Expected calibration error")
-
-
-def _values(record: Record, figures: Sequence[tuple[Arm, Spread | None]], metric: Metric) -> list[plots.Value]:
-    tone = tones(record)
-    return [
-        plots.Value(arm.title, figure.mean, n.score(metric, figure.mean, figure.sd), tone[arm.name])
-        for arm, figure in figures
-        if figure
-    ]
-
-
-def _bars(title: str, caption: str, groups: Groups, only: str = "") -> Figure | None:
-    """Shares, on a scale that ends at 1; or one group that is called `only`, to be seen next to nothing."""
-    if not groups:
-        return None
-    listed = [f"{name or only}: " + ", ".join(f"{bar.label} {bar.text}" for bar in group) for name, group in groups]
-    words = listed[0] if only else f"{title}. " + ". ".join(listed)
-    top = max(0.05, *(bar.value for bar in groups[0][1])) if only else 1.0
-    return _figure(title, caption, lambda canvas: plots.bars(groups, top, canvas.width, words))
+    caption += "The dashes are the teacher. " if levels else ""
+    if floor:
+        near = floor.is_near([row.value for row in rows])
+        caption += f"{'Grey dashes' if near else 'Beyond the axis'}: {floor.label}, {floor.text}."
+        levels.append(floor)
+    return figure_of(title, caption, lambda canvas: plots.dots(rows, axis, canvas.width, words, levels))
 
 
 def differences(record: Record) -> Figure | None:
@@ -288,11 +255,12 @@ def differences(record: Record) -> Figure | None:
     for c in (c for c in in_order if c.metric == first.metric):
         # The title of a comparison says against whom.
         than = "" if record.kind == "compare" else f" − {titles.get(c.than, c.than)}"
-        middle, low, high = (_factor(metric) * value for value in (c.difference, c.low, c.high))
+        middle, low, high = (factor(metric) * value for value in (c.difference, c.low, c.high))
         text = n.difference(metric, c.difference)
         name = titles.get(c.better, c.better) + than
         rows.append(plots.Interval(name, middle, low, high, text, tone.get(c.better, "student")))
-    x_title = f"points of {metric.title}" if metric.unit == "share" else metric.title
+    x_title = f"points of {tested(record)} {metric.title}" if metric.unit == "share" else metric.title
+    axis = plots.Axis(x_title, least=1.0 if metric.unit in ("share", "hundred") else 0.01)
     listed = "; ".join(f"{row.label}: {row.text}, from {row.low:.2f} to {row.high:.2f}" for row in rows)
     words = f"Paired differences. {listed}"
     over = n.plural(first.rows, f"test {n.units(record).row}")
@@ -304,130 +272,4 @@ def differences(record: Record) -> Figure | None:
         caption += f" Lower {metric.title} is better: left of 0, the first one wins."
     titles_of_kinds = {"distill": "Did distillation help?", "compare": "Gain over no teacher"}
     title = titles_of_kinds.get(record.kind, "Paired differences")
-    return _figure(title, caption, lambda canvas: plots.intervals(rows, x_title, canvas.width, words))
-
-
-# As training goes on.
-
-
-def learning(record: Record) -> Figure | None:
-    """The metric on the dev set as training goes on."""
-    metric, teacher = n.primary(record), n.teacher_of(record)
-    curves = _curves(record, partial(_dev_curve, metric=metric))
-    if not curves:
-        return None
-    arms, lines = [arm for arm, _ in curves], [line for _, of_arm in curves for line in of_arm]
-    levels = _teacher_level(record, teacher) if teacher and teacher not in arms else []
-    title, x_title = n.opening(f"{metric.title} on the dev split"), _x_title(record)
-    words = f"{title}, for {', '.join(arm.title for arm in arms)}"
-    log = wide_range(metric, [y for line in lines for _, y in line.points] + [level.y for level in levels])
-    caption = "Strong: mean over seeds; faint: each seed. " if any(len(arm.runs) > 1 for arm in arms) else ""
-    caption += "Rings mark the checkpoint that was kept." if any(line.ring for line in lines) else ""
-    return _figure(
-        title,
-        caption,
-        lambda canvas: plots.line_chart(lines, levels, x_title, axis_title(metric), canvas, words, log),
-        _legend(record, arms),
-    )
-
-
-def curve_panels(record: Record) -> list[Markup]:
-    """How many arms learned: a small panel for each, all on one scale, with the same student without a teacher behind;
-    in the order of the arms."""
-    metric = n.primary(record)
-    curves = _curves(record, partial(_dev_curve, metric=metric))
-    heights = [y for _, lines in curves for line in lines for _, y in line.points]
-    if not heights:
-        return []
-    log, than = wide_range(metric, heights), {c.better: c.than for c in record.comparisons}
-    ends = span(heights, log, 0.12)
-    # The mean over seeds is the last line of an arm; of one seed, that seed.
-    behind = {arm.name: [plots.Line(lines[-1].points, lines[-1].tone)] for arm, lines in curves}
-    return [
-        plots.line_chart(
-            [*behind.get(than.get(arm.name, ""), []), *lines],
-            [],
-            _x_title(record),
-            arm.title,
-            PANEL,
-            n.opening(f"{metric.title} of {arm.title} on the dev split"),
-            log,
-            ends,
-        )
-        for arm, lines in curves
-    ]
-
-
-def _teacher_level(record: Record, teacher: Arm) -> list[plots.Level]:
-    metric = n.primary(record)
-    best = max if metric.higher_is_better else min
-    curves = [(run, at) for run in teacher.runs if (at := _dev_curve(run, metric))]
-    if on_dev := n.spread([at.get(run.best_step, best(at.values())) for run, at in curves]):
-        return [plots.Level(on_dev.mean, "teacher", "teacher")]
-    tested = n.quality(teacher, record.metric)
-    return [plots.Level(_scaled(metric, tested).mean, "teacher, on the test split", "teacher")] if tested else []
-
-
-def _dev_curve(run: SeedResult, metric: Metric) -> dict[int, float]:
-    values = {p.step: p.dev.get(metric.name) for p in run.curve}
-    return {step: _factor(metric) * value for step, value in values.items() if n.known(value)}
-
-
-def loss(record: Record) -> Figure | None:
-    """The loss that training lowers, as weighted."""
-    curves = _curves(record, partial(_loss_curve, term=""), rings=False)
-    if not curves:
-        return None
-    caption = "As weighted; two objectives share no scale, so only the course of each line tells."
-    return _figure(
-        "Training loss",
-        caption if len(curves) > 1 else "",
-        lambda canvas: _loss_chart(record, curves, "", canvas),
-        _legend(record, [arm for arm, _ in curves]),
-    )
-
-
-def loss_terms(record: Record) -> list[Markup]:
-    """One small panel for each term of the objective: their sizes differ, so they share no axis."""
-    names = dict.fromkeys(name for arm in record.arms for run in arm.runs for p in run.curve for name in p.terms)
-    terms = {name: _curves(record, partial(_loss_curve, term=name), rings=False) for name in names}
-    return [_loss_chart(record, curves, name, PANEL) for name, curves in terms.items() if curves and len(terms) > 1]
-
-
-def _loss_chart(record: Record, curves: Curves, term: str, canvas: Canvas) -> Markup:
-    what, titles = f"term {term}" if term else "as weighted", ", ".join(arm.title for arm, _ in curves)
-    lines = [line for _, of_arm in curves for line in of_arm]
-    words = f"Training loss, {what}, for {titles}"
-    return plots.line_chart(lines, [], _x_title(record), term or "loss", canvas, words)
-
-
-def _loss_curve(run: SeedResult, term: str) -> dict[int, float]:
-    values = {p.step: p.terms.get(term) if term else p.loss for p in run.curve}
-    return {step: value for step, value in values.items() if n.known(value)}
-
-
-def _x_title(record: Record) -> str:
-    return "epoch" if any(p.epoch for arm in record.arms for run in arm.runs for p in run.curve) else "step"
-
-
-def _curves(record: Record, values_of: Callable[[SeedResult], dict[int, float]], rings: bool = True) -> Curves:
-    """The arms that have such a curve: one faint line for each seed and a strong one for their mean over the steps that
-    all of them reached. The teacher is left out, unless it is the only arm."""
-    tone, by_epoch, curves = tones(record), _x_title(record) == "epoch", []
-    for arm in record.arms:
-        runs = [(run, values) for run in arm.runs if len(values := values_of(run)) > 1]
-        if not runs or (arm.role == "teacher" and len(record.arms) > 1):
-            continue
-        at = {p.step: p.epoch if by_epoch else float(p.step) for run in arm.runs for p in run.curve}
-        lines = []
-        for run, values in runs:
-            path = tuple((at[step], values[step]) for step in sorted(values))
-            ring = (at[run.best_step], values[run.best_step]) if rings and run.best_step in values else None
-            tip = f"{arm.title}, seed {run.seed}\nbest at step {run.best_step}"
-            lines.append(plots.Line(path, tone[arm.name], faint=len(runs) > 1, tip=tip, ring=ring))
-        common = sorted(set.intersection(*(set(values) for _, values in runs)))
-        if len(runs) > 1 and len(common) > 1:
-            mean = tuple((at[step], sum(values[step] for _, values in runs) / len(runs)) for step in common)
-            lines.append(plots.Line(mean, tone[arm.name]))
-        curves.append((arm, lines))
-    return curves
+    return figure_of(title, caption, lambda canvas: plots.intervals(rows, axis, canvas.width, words))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -19,13 +20,15 @@ from limbeck.core.errors import DataError
 from limbeck.core.metric import Metric
 from limbeck.core.record import Arm, Disagreement, Record, Sample
 from limbeck.core.task import Units
-from limbeck.report import charts, summary
+from limbeck.report import answers, charts, curves, summary
 from limbeck.report import figures as n
-from limbeck.report.table import Cell, Column, columns, full, halves
+from limbeck.report.svg import swatch
+from limbeck.report.table import FLOOR, Cell, Column, cells_of, columns, full, halves, table_rows
 
 SHOWN_DISAGREEMENTS = 120
 LONG_TEXT = 320  # characters; a longer text is folded
 _ORDER = ("teacher", "student", "neither", "unknown")
+_APART = {"teacher": "what students are measured against", FLOOR: "needs no model"}
 _NOT_IN_PAPER = ("p95", "peak", "training", "seeds")  # other tasks have them in the table of models
 # A word, a sign, or a character of a script that puts no space between words; then the space after it.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -48,8 +51,8 @@ class ModelRow:
     record: Record
     arm: Arm
     mark: Markup
-    cells: list[Cell]
-    lead: bool  # the student that the record is about
+    cells: list[tuple[Cell, int]]  # and how many columns it spans
+    kind: str  # lead: the student that the record is about; floor
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ class Judged:
     who: str
     folded: bool
 
+    def mark(self, side: str) -> str:
+        return "" if self.right == "unknown" else "hit" if self.right == side else "miss"
+
 
 @dataclass(frozen=True)
 class Section:
@@ -88,12 +94,13 @@ class Section:
     headline: str
     conclusion: str
     tiles: list[Tile]
-    doubts: list[str]
+    warnings: list[n.Warning]
     standing: charts.Figure | None
     differences: charts.Figure | None
     trade_offs: list[charts.Figure]
     closeness: charts.Figure | None
     calibration: charts.Figure | None
+    confusions: list[charts.Figure]
     learning: list[charts.Figure]
     terms: list[Markup]
     curve_panels: list[Markup]  # a panel for each arm, where one chart would hold too many
@@ -171,7 +178,8 @@ def told_apart(records: Sequence[Record]) -> list[Record]:
 
 def section(record: Record, anchor: str) -> Section:
     crowded, unit = record.kind == "compare", n.units(record)
-    arms = [arm for arm in (_chosen(record) if crowded else record.arms) if any(run.per_class for run in arm.runs)]
+    chosen = _chosen(record) if crowded else record.arms
+    arms = [arm for arm in chosen if any(run.per_class for run in arm.runs)]
     keys, costs = halves(record) if crowded and unit.decoded else (full(record), ())
     uneven = len({len(arm.runs) for arm in record.arms if arm.role != "teacher"}) > 1
     more = ("seeds",) if uneven and not unit.decoded else ()
@@ -187,15 +195,16 @@ def section(record: Record, anchor: str) -> Section:
         headline=summary.headline(record),
         conclusion=summary.conclusion(record),
         tiles=list(_tiles(record)),
-        doubts=[*summary.caveats(record), *record.notes],
+        warnings=ranked(record),
         standing=charts.standing(record),
         differences=charts.differences(record),
         trade_offs=charts.trade_offs([record]),
-        closeness=charts.closeness(record),
-        calibration=charts.calibration(record),
-        learning=[] if crowded else [figure for figure in (charts.learning(record), charts.loss(record)) if figure],
-        terms=[] if crowded else charts.loss_terms(record),
-        curve_panels=charts.curve_panels(record) if crowded else [],
+        closeness=answers.closeness(record),
+        calibration=answers.calibration(record, chosen),
+        confusions=answers.confusions(record, chosen),
+        learning=[] if crowded else [figure for figure in (curves.learning(record), curves.loss(record)) if figure],
+        terms=[] if crowded else curves.loss_terms(record),
+        curve_panels=curves.curve_panels(record) if crowded else [],
         failures=summary.failure_sentences(record),
         gains=summary.gain_sentences(record) if crowded else [],
         gaps=summary.gap_sentences(record),
@@ -221,15 +230,35 @@ def _chosen(record: Record) -> list[Arm]:
     return [arm for arm in record.arms if arm in (n.teacher_of(record), plain, subject)]
 
 
+def ranked(record: Record) -> list[n.Warning]:
+    """Everything to know before believing the headline, the most serious first."""
+    known = n.warnings(record)
+    texts = {one.text for one in known}
+    return [*known, *(n.Warning(text, serious=False) for text in summary.caveats(record) if text not in texts)]
+
+
 def _model_table(records: Sequence[Record], keys: Sequence[str] = ()) -> ModelTable:
     shown, rows = columns(records, keys), []
     for record in records:
-        swatches, subject = charts.swatches(record), n.subject_of(record)
-        for arm in n.models(record):
-            cells = [column.cell(record, arm) for column in shown]
-            lead = arm is subject and arm.role == "student"
-            rows.append(ModelRow(record, arm, swatches[arm.name], cells, lead))
+        swatches, subject = {FLOOR: swatch("floor"), **charts.swatches(record)}, n.subject_of(record)
+        for arm in table_rows(record):
+            kind = FLOOR if arm.name == FLOOR else "lead" if arm is subject and arm.role == "student" else ""
+            cells = _spanning(cells_of(record, arm, shown), _APART.get(kind or arm.role, ""))
+            rows.append(ModelRow(record, arm, swatches[arm.name], cells, kind))
     return ModelTable(shown, rows)
+
+
+def _spanning(cells: Sequence[Cell], instead: str) -> list[tuple[Cell, int]]:
+    """Blank cells beside each other as one, and the first of these says why it is blank."""
+    runs = [(blank, list(group)) for blank, group in groupby(cells, key=lambda cell: not cell.text)]
+    merged: list[tuple[Cell, int]] = []
+    for blank, group in runs:
+        if blank and len(group) > 1:
+            merged.append((Cell(instead), len(group)))
+            instead = ""
+        else:
+            merged += [(cell, 1) for cell in group]
+    return merged
 
 
 def _tiles(record: Record) -> Iterator[Tile]:
@@ -276,7 +305,7 @@ def _named_figure(name: str, value: float) -> tuple[str, str]:
 
 def _metrics(record: Record) -> list[tuple[str, str, list[str]]]:
     """Every metric for every model, the primary one first, the distance from the teacher last."""
-    rows = n.models(record)
+    rows = table_rows(record)
     names = dict.fromkeys([record.metric, *(name for arm in rows for run in arm.runs for name in run.quality)])
     table = []
     for metric in (n.metric_named(record, name) for name in names):
@@ -288,7 +317,7 @@ def _metrics(record: Record) -> list[tuple[str, str, list[str]]]:
     if any(apart):
         table.append((metric.title, metric.meaning, [n.figure(s.mean) if s else n.NOTHING for s in apart]))
     for column in columns([record], _NOT_IN_PAPER) if n.units(record).decoded else []:
-        table.append((column.title, "", [column.cell(record, arm).text for arm in rows]))
+        table.append((column.title, "", [cells_of(record, arm, [column])[0].text for arm in rows]))
     return table
 
 

@@ -15,12 +15,15 @@ from markupsafe import Markup, escape
 
 FONT = 12.0  # the page draws charts at their natural size, so this is what a person sees
 NEAR = 60.0  # pixels within which a name is written only once
+LINE = 15.0  # from one line of names to the next
 
 _SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 _DIAMOND = ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0))
 _SHAPES: dict[str, Sequence[tuple[float, float]]] = {
     "baseline": _SQUARE,
     "student": _DIAMOND,
+    **dict.fromkeys(("right", "wrong"), _SQUARE),
+    "floor": ((-1.5, -0.25), (1.5, -0.25), (1.5, 0.25), (-1.5, 0.25)),
     "other-1": ((0, -1.2), (1.2, 1), (-1.2, 1)),
     "other-2": _SQUARE,
     "other-3": _DIAMOND,
@@ -78,6 +81,11 @@ def text_width(words: str) -> float:
     return sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.58 for c in words) * FONT
 
 
+def name_width(words: str) -> float:
+    """In the heavier letters of names, with air at the end."""
+    return 1.1 * text_width(words) + 4
+
+
 def fitted(words: str, width: float) -> str:
     """The words, cut with an ellipsis where they would run out of the drawing."""
     if text_width(words) <= width:
@@ -132,17 +140,19 @@ def tick_texts(ticks: Sequence[float]) -> list[str]:
     return [f"{tick:,.{digits}f}".replace("-", "\u2212") for tick in ticks]
 
 
-def padded(values: Sequence[float], share: float = 0.12) -> tuple[float, float]:
-    """A range that holds the values with air around them, also when there is only one."""
+def padded(values: Sequence[float], share: float = 0.12, least: float = 0.0) -> tuple[float, float]:
+    """A range that holds the values with air around them. Equal values have one too, as wide as `least` or as a
+    hundredth of them: narrower ones would be divided by ticks that all read the same."""
     low, high = min(values), max(values)
-    air = max((high - low) * share, abs(high) * 0.02 if high == low else 0.0, 1e-6)
+    least = least or 0.01 * max(abs(low), abs(high)) or 1.0
+    air = max((high - low) * share, (least - (high - low)) / 2)
     return low - air, high + air
 
 
-def span(values: Sequence[float], log: bool = False, share: float = 0.16) -> tuple[float, float]:
+def span(values: Sequence[float], log: bool = False, share: float = 0.16, least: float = 0.0) -> tuple[float, float]:
     """The same, or on a logarithmic scale with air that multiplies; what is not positive has no place there."""
     if not log:
-        return padded(values, share)
+        return padded(values, share, least)
     positive = [value for value in values if value > 0]
     return min(positive) / 1.25, max(positive) * 1.25
 
@@ -194,10 +204,12 @@ class Placed:
     y: float  # the baseline
     anchor: str
     box: Box
+    leader: bool = False  # whether a thin line must lead to the mark
 
 
 def place(labels: Sequence[Label], marks: Sequence[Box], bounds: Box) -> list[Placed]:
-    """Puts each label in the first free place around its mark; one that finds none is left to its tooltip."""
+    """Puts each label in the first free place around its mark, or in the nearest free one with a line that leads to it.
+    One that finds none is left out."""
     placed: list[Placed] = []
     for label in labels:
         if any(done.label.text == label.text and abs(done.label.x - label.x) < NEAR for done in placed):
@@ -205,10 +217,11 @@ def place(labels: Sequence[Label], marks: Sequence[Box], bounds: Box) -> list[Pl
         blocked = [*marks, *(done.box for done in placed)]
         free = (
             candidate
-            for candidate in _around(label, bounds)
+            for look in (_around, _further)
+            for candidate in look(label, bounds)
             if bounds.holds(candidate.box)
             and not any(candidate.box.overlap(box) for box in blocked)
-            and _is_nearest(candidate, marks)
+            and (candidate.leader or _is_nearest(candidate, marks))
         )
         placed += [candidate] if (candidate := next(free, None)) else []
     return placed
@@ -223,7 +236,7 @@ def _is_nearest(candidate: Placed, marks: Sequence[Box]) -> bool:
 
 def _around(label: Label, bounds: Box) -> list[Placed]:
     """Right, left, above, below; then the corners, a little further off. Above and below may slide along the edge."""
-    wide = text_width(label.text)
+    wide = name_width(label.text)
     corners = [
         (side * 11.0, lift, "start" if side > 0 else "end") for lift in (-9.0, 17.0, -22.0, 30.0) for side in (1, -1)
     ]
@@ -241,3 +254,16 @@ def _around(label: Label, bounds: Box) -> list[Placed]:
         left = x - {"start": 0.0, "middle": wide / 2, "end": wide}[anchor]
         placed.append(Placed(label, x, y, anchor, Box(left, y - FONT + 1, left + wide, y + 3)))
     return placed
+
+
+def _further(label: Label, bounds: Box) -> list[Placed]:
+    """Every place of a grid, the nearest to the mark first: left and right of it in lines, as names in a column."""
+    wide, placed = name_width(label.text), []
+    for row in range(int((bounds.bottom - bounds.top) / LINE)):
+        y = bounds.top + LINE * (row + 1) - 3
+        for dx in (22.0, 40.0, 70.0, 110.0):
+            for side, anchor in ((1, "start"), (-1, "end")):
+                x = label.x + side * dx
+                left = x if side > 0 else x - wide
+                placed.append(Placed(label, x, y, anchor, Box(left, y - FONT + 1, left + wide, y + 3), leader=True))
+    return sorted(placed, key=lambda at: 1.5 * abs(at.y - 4 - label.y) + abs(at.x - label.x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,14 +19,14 @@ from limbeck.report import figures as n
 from limbeck.report import summary
 
 BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
-COMPARED = ("shape", "quality", "gain", "verdict", "agreement", "parameters", "bytes", "p50", "training")
+COMPARED = ("shape", "start", "quality", "gain", "verdict", "agreement", "parameters", "bytes", "p50", "training")
 # Models whose predictions are decoded texts: in short, and as the table of Kim and Rush (2016) has them.
 DECODED = ("quality", "bleu_beam", "p_best", "parameters", "bytes", "throughput")
 PAPER = (
     *("quality", "bleu_beam", "beam_gain", "chrf", "perplexity", "perplexity_of_teacher", "p_best", "agreement"),
     *("parameters", "bytes", "p50", "throughput"),
 )
-COSTS = ("shape", "parameters", "bytes", "p50", "throughput")
+COSTS = ("shape", "start", "parameters", "bytes", "p50", "throughput")
 
 _SHORT = {
     "agrees with teacher": "agrees",
@@ -33,9 +34,13 @@ _SHORT = {
     "sentences/s": "sent/s",
     "over no teacher": "gain (interval)",
 }
-_FIRST_TO_GO = ("shape", "verdict", "gain")  # of translators; the others stay, and names are folded
-_LAST_TO_GO = ("quality", "gain", "verdict", "p50", "training", "shape", "parameters", "agreement", "bytes")
-WIDEST = 24  # characters of a name before it is folded
+# Columns that a narrow terminal has no room for, the first to go first. Models are never cut nor folded for them.
+_FIRST_TO_GO = (
+    *("start", "throughput", "bytes", "agreement", "parameters", "shape", "training"),
+    *("p50", "verdict", "p_best", "bleu_beam", "gain"),
+)
+_OF_TRANSLATORS = ("start", "shape", "verdict", "gain", "p_best", "parameters", "bytes", "bleu_beam", "throughput")
+WIDEST = 24  # characters of a name before it is folded, where nothing else is left to go
 FLOOR = "floor"
 
 
@@ -51,6 +56,11 @@ class Column:
     title: str
     cell: Callable[[Record, Arm], Cell]
     hint: str = ""
+    in_words: bool = False
+
+    def holds(self, record: Record, arm: Arm) -> bool:
+        cell = self.cell(record, arm)
+        return cell.value is not None or (self.in_words and bool(cell.text))
 
 
 def table_rows(record: Record) -> list[Arm]:
@@ -59,6 +69,18 @@ def table_rows(record: Record) -> list[Arm]:
     runs = [SeedResult(seed=0, quality=floor.quality)] if floor else []
     row = [Arm(name=FLOOR, title=floor.title, role="baseline", runs=runs)] if floor else []
     return [*n.models(record), *row]
+
+
+def cells_of(record: Record, arm: Arm, shown: Sequence[Column]) -> list[Cell]:
+    """What teacher and floor cannot have is blank: a dash would read as a figure that is missing."""
+    of_floor, of_teacher = arm.name == FLOOR, arm.role == "teacher"
+
+    def cell(column: Column) -> Cell:
+        found = column.cell(record, arm)
+        missing = found.text == n.NOTHING and (of_floor or of_teacher or column.key in ("gain", "verdict"))
+        return Cell("") if missing or (of_floor and column.key == "seeds") else found
+
+    return list(map(cell, shown))
 
 
 def brief(records: Sequence[Record]) -> tuple[str, ...]:
@@ -87,15 +109,14 @@ def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]
     keys = keys or (PAPER if decoded else ())
     possible = [
         Column("shape", "shape", _shape, "layers and width"),
+        Column("start", "starts from", _start, "where its weights come from", in_words=True),
         _quality_column(records),
         *(_paper_columns(records) if decoded else ()),
         *_other_columns(records),
     ]
     rows = [(record, model) for record in records for model in n.models(record)]
     return [
-        column
-        for column in possible
-        if (not keys or column.key in keys) and any(column.cell(*row).value is not None for row in rows)
+        column for column in possible if (not keys or column.key in keys) and any(column.holds(*row) for row in rows)
     ]
 
 
@@ -176,6 +197,10 @@ def _shape(record: Record, arm: Arm) -> Cell:
     return Cell(f"{deep}{n.GAP}×{n.GAP}{arm.shape.hidden}", arm.shape.layers + arm.shape.decoder_layers)
 
 
+def _start(record: Record, arm: Arm) -> Cell:
+    return Cell(arm.start if record.kind == "compare" else "")
+
+
 def _gain(record: Record, arm: Arm) -> Cell:
     gain = n.gain_of(record, arm)
     return Cell(gain_text(record, gain), gain.difference) if gain else Cell()
@@ -184,7 +209,7 @@ def _gain(record: Record, arm: Arm) -> Cell:
 def _verdict(record: Record, arm: Arm) -> Cell:
     gain = n.gain_of(record, arm)
     if gain is None:
-        return Cell()
+        return Cell("baseline") if any(arm.name == c.than for c in record.comparisons) else Cell()
     told = verdict(record, gain)
     return Cell("at the floor" if told != "worse" and n.at_floor(record, arm) else told, gain.difference)
 
@@ -210,11 +235,11 @@ def markdown_table(records: Sequence[Record], keys: Sequence[str] = ()) -> str:
     names = ["run", "model"] if many else ["model"]
     head = [*names, *(column.title for column in shown)]
     rows = [
-        [*([record.name] if many else []), arm.title, *(column.cell(record, arm).text for column in shown)]
+        [*([record.name] if many else []), arm.title, *(cell.text for cell in cells_of(record, arm, shown))]
         for record in records
         for arm in table_rows(record)
     ]
-    rules = ["---"] * len(names) + ["---:"] * len(shown)
+    rules = ["---"] * len(names) + ["---" if column.in_words else "---:" for column in shown]
     escaped = [[escape_markdown(text).replace("|", "\\|") for text in row] for row in (head, *rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in (escaped[0], rules, *escaped[1:]))
 
@@ -238,39 +263,45 @@ def terminal_table(record: Record) -> RenderableType:
     lines = [Text(summary.headline(record), style="bold")]
     lines += [Text(f"! {one.text}", style="bold red") for one in warnings if one.serious]
     lines += [Text(sentence) for sentence in results if sentence]
-    lines += [Text(f"· {sentence}", style="dim") for sentence in doubts if sentence]
-    table = FittingTable(record) if record.kind == "compare" else _table(record, brief([record]))
-    return Padding(Group(table, Text(""), *lines), (1, 1, 0, 1))
+    lines += [Text(f"· {sentence}", style="dim") for sentence in dict.fromkeys(doubts) if sentence]
+    return Padding(Group(FittingTable(record), Text(""), *lines), (1, 1, 0, 1))
 
 
 @dataclass(frozen=True)
 class FittingTable:
-    """The table of a comparison with as many columns as the terminal is wide enough for."""
+    """The table with as many columns as the terminal is wide enough for, beside names that stay whole."""
 
     record: Record
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        keys = list(brief([self.record]))
-        going = _FIRST_TO_GO if n.units(self.record).decoded else tuple(reversed(_LAST_TO_GO))
-        table = _table(self.record, keys)
+        def fits(table: Table) -> bool:
+            return Measurement.get(console, options.update(max_width=1000), table).maximum <= options.max_width
+
+        record, keys = self.record, list(brief([self.record]))
+        going = _OF_TRANSLATORS if n.units(record).decoded else _FIRST_TO_GO
+        lead = next((column.key for column in columns([record], keys)), "")
+        kept = {"quality", lead, "gain" if record.kind == "compare" else "p50"}
+        choices = [keys]
         for key in going:
-            if Measurement.get(console, options.update(max_width=1000), table).maximum <= options.max_width:
-                break
-            keys.remove(key)
-            table = _table(self.record, keys)
-        yield table
+            if key in keys and key not in kept:
+                choices.append([other for other in choices[-1] if other != key])
+        tables = (_table(record, choice, widest) for widest in (None, WIDEST) for choice in choices)
+        yield next(filter(fits, tables), _table(record, choices[-1], WIDEST))
 
 
-def _table(record: Record, keys: Sequence[str]) -> Table:
+def _table(record: Record, keys: Sequence[str], widest: int | None) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", collapse_padding=True)
-    table.add_column("", overflow="fold", min_width=10, max_width=WIDEST if record.kind == "compare" else None)
+    table.add_column("", overflow="fold", min_width=10, max_width=widest)
     shown = columns([record], keys)
     for column in shown:
         title = _SHORT.get(column.title, column.title.removesuffix(" correlation"))
-        table.add_column(title, justify="right", no_wrap=True)
+        table.add_column(title, justify="left" if column.in_words else "right", no_wrap=True)
     subject = n.subject_of(record)
+    longest = max((len(arm.title) for arm in record.arms), default=0)
     for arm in table_rows(record):
-        cells = [Text(column.cell(record, arm).text.replace(n.GAP, " ")) for column in shown]
-        style = "bold" if arm is subject and len(record.arms) > 1 else "dim" if arm.name == FLOOR else ""
-        table.add_row(Text(arm.title), *cells, style=style)
+        cells = [Text(cell.text.replace(n.GAP, " ")) for cell in cells_of(record, arm, shown)]
+        style = "dim" if arm.name == FLOOR else "bold" if arm is subject and len(record.arms) > 1 else ""
+        # The floor makes no room for itself: models' names do.
+        name = "\n".join(textwrap.wrap(arm.title, max(longest, WIDEST))) if arm.name == FLOOR else arm.title
+        table.add_row(Text(name), *cells, style=style)
     return table
