@@ -21,8 +21,9 @@ def compare(
     limbeck compare --teacher DIR --data train.tsv --recipes finetune,hinton --seeds 5 --out runs/compare
 
     Every student is also trained without a teacher, unless a column is that already. What differs between columns
-    stands in a run file, in a table columns.NAME with a recipe and tables like columns.NAME.student with
-    knobs; --print shows one. In brackets: the default.
+    stands in a run file, in a table columns.NAME with a recipe and tables like columns.NAME.student; --print writes
+    one. Other tasks (tag, answer, mask-fill, generate, translate) have options of their own:
+    limbeck compare --task tag --help
     """
     run = CompareRun(**gather(run_file, knobs, resume))
     if print_:

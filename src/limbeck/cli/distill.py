@@ -19,17 +19,11 @@ def distill(
 
     limbeck distill --teacher DIR --data reviews.csv --out runs/small
 
-    A tagger or a reader:
-    limbeck distill --task tag --teacher DIR --data train.conll --out runs/small
+    Other tasks: tag, answer, mask-fill, generate, translate. Each has options of its own:
+    limbeck distill --task tag --help
 
-    A language model, from its cached outputs or live:
-    limbeck distill --task mask-fill --teacher DIR --cache cache/ --data corpus.txt --out runs/small
-
-    A translator, by what it writes:
-    limbeck distill --task translate --teacher DIR --data train.en --target train.de --out runs/small
-
-    Every knob is a flag and a line in a run file: --student.layers 4 is `layers = 4` in the
-    run file's table `student`. In brackets: the default.
+    Every option is also a line of a run file (--student.layers 4 is layers = 4 in the table student); --print writes
+    one.
     """
     run = Run(**gather(run_file, knobs, resume))
     if print_:

@@ -18,10 +18,8 @@ from limbeck.jobs.settings import CUSTOM, Run, overlay, read_run, resolve, undot
 
 R = TypeVar("R")
 Resume = Annotated[bool, typer.Option("--resume", help="resume the interrupted run in --out")]
-Print = Annotated[
-    bool, typer.Option("--print", help="write the complete run file, every default spelled out, and stop")
-]
-File = Annotated[str | None, typer.Argument(metavar="[RUN.toml]", help="a run file; flags override what it says")]
+Print = Annotated[bool, typer.Option("--print", help="write the complete run file and stop")]
+File = Annotated[str | None, typer.Argument(metavar="RUN.toml", help="a run file; flags override what it says")]
 RecordFolder = Annotated[Path | None, typer.Option("--out", help="folder for record.json and report.html")]
 
 
