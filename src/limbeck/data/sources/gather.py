@@ -43,7 +43,8 @@ def gather(
         found = _from_python(source)
     flags = {split: Path(path).expanduser() for split, path in (("dev", settings.dev), ("test", settings.test)) if path}
     tables = {**found.tables, **{split: reader(path, settings) for split, path in flags.items()}}
-    return Tables(tables, frozenset(flags), found.notes)
+    notes = (note for table in tables.values() for note in table.notes)
+    return Tables(tables, frozenset(flags), (*found.notes, *notes))
 
 
 def _from_path(source: str, settings: DataSettings, reader: Reader, suffixes: Collection[str]) -> Tables:

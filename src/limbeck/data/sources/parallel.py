@@ -13,7 +13,7 @@ from typing import Any
 from limbeck.core.errors import DataError, KnobError
 from limbeck.data.columns import check_column, is_known, plain
 from limbeck.data.settings import DataSettings, ParallelSettings
-from limbeck.data.sources.files import PLAIN, SUFFIXES, read_file, read_text, suffix_of
+from limbeck.data.sources.files import PLAIN, SUFFIXES, format_of, read_file, read_text, suffix_of
 from limbeck.data.sources.gather import gather
 from limbeck.data.sources.tables import Table, is_missing, texts_of
 
@@ -96,7 +96,8 @@ def _refuse(path: Path | None, settings: DataSettings, pairs: ParallelSettings) 
     if path is None or pairs.target:
         return
     names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else [path.name] if path.exists() else []
-    if names and not any(suffix_of(Path(name)) in SUFFIXES for name in names):
+    readable = any(suffix_of(Path(name)) in SUFFIXES for name in names) or (path.is_file() and format_of(path))
+    if names and not readable:
         what = f"{path} holds no table, but {', '.join(names[:6])}" if path.is_dir() else f"{path} is no table"
         raise DataError(what, "give two files, as in --data train.en --target train.de; or a CSV, TSV or JSONL")
 
