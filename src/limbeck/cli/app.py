@@ -84,6 +84,10 @@ class Verb(TyperCommand):
         if ctx.meta["whole"]:
             typer.echo(ctx.get_help())
             ctx.exit()
+        named = {word.split("=", 1)[0] for word in args if word.startswith("-")}
+        flags = {flag for param in self.params for flag in (*param.opts, *param.secondary_opts)}
+        if named <= flags:  # typer builds a parser for each option, whether it is named or not
+            self.params = [param for param in self.params if not _is_absent(param, named)]
         try:
             return super().parse_args(ctx, args)
         except UsageError as error:
@@ -101,6 +105,11 @@ class Verb(TyperCommand):
         from limbeck.cli.help import write_options
 
         write_options(formatter, self.name or "", self.get_params(ctx), ctx.meta["task"], ctx.meta["whole"])
+
+
+def _is_absent(param: Any, named: set[str]) -> bool:
+    """Whether an option is a knob that the command line does not name."""
+    return bool(getattr(param, "rich_help_panel", None)) and named.isdisjoint((*param.opts, *param.secondary_opts))
 
 
 def _refusal(error: Any, verb: str) -> tuple[str, str]:

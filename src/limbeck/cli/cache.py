@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import File, Print, gather
+from limbeck.cli.verb import File, Print, begin, gather
 from limbeck.jobs.settings import CacheRun, write_run
 
 InfoOf = Annotated[str, typer.Option("--info", metavar="DIR", help="show what a cache holds, check it, and stop")]
@@ -35,6 +35,7 @@ def cache(run_file: File = None, info: InfoOf = "", print_: Print = False, knobs
     if print_:
         typer.echo(write_run(run), nl=False)
         return
+    begin(f"caching the outputs of {run.teacher} on {run.data.train} in {run.out}", run, [run.teacher])
     from limbeck.cli.display import watching
     from limbeck.jobs.cache import cache as fill_cache
 

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import File, Print, Resume, execute, gather, likely_kind, need_out, printable, show
+from limbeck.cli.verb import File, Print, Resume, begin, execute, gather, likely_kind, need_out, printable, show
 from limbeck.jobs.compare_settings import CompareRun, columns_of
 from limbeck.jobs.settings import write_run
 
@@ -31,6 +31,9 @@ def compare(
         typer.echo(write_run(run.resolved_with(columns, likely_kind(run))), nl=False)
         return
     need_out(run.out, "runs/compare")
+    names = ", ".join(columns_of(run))
+    models = (run.teacher, run.student_from)
+    begin(f"comparing {names} with {run.data.train} in {run.out}", run, models, run.out, resume)
     from limbeck.jobs.compare import compare as job
 
     result = execute(job, run=run, resume=resume)

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import File, Print, Resume, execute, gather, need_out, printable, show
+from limbeck.cli.verb import File, Print, Resume, begin, execute, gather, need_out, printable, show
 from limbeck.jobs.settings import Run, write_run
 
 
@@ -30,6 +30,8 @@ def distill(
         typer.echo(write_run(printable(run)), nl=False)
         return
     need_out(run.out, "runs/small")
+    models, small = (run.teacher, run.student_from), f"into {run.out}"
+    begin(f"distilling {run.teacher or 'a teacher'} with {run.data.train} {small}", run, models, run.out, resume)
     from limbeck.jobs.distill import distill as job
 
     result = execute(job, run=run, resume=resume)

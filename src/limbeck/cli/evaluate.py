@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import RecordFolder, execute, gather, save, show
+from limbeck.cli.verb import RecordFolder, begin, execute, gather, save, show
 from limbeck.core.metric import metric_of
 from limbeck.core.record import Record
 from limbeck.jobs.settings import MeasuredKnobs
@@ -32,6 +32,7 @@ def evaluate(
     limbeck eval DIR --task translate --data test.en --target test.de
     """
     run = MeasuredKnobs(**gather(None, knobs))
+    begin(f"evaluating {model} on {run.data.train}", run, (model, teacher), out)
     from limbeck.jobs.evaluate import evaluate as job
 
     record = execute(job, model, teacher=teacher, run=run)

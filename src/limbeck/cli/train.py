@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import File, Print, Resume, execute, gather, show
+from limbeck.cli.verb import File, Print, Resume, begin, execute, gather, need_out, show
 from limbeck.jobs.settings import TrainRun, write_run
 
 
@@ -27,6 +27,10 @@ def train(
     if print_:
         typer.echo(write_run(run), nl=False)
         return
+    need_out(run.out, "runs/teacher")
+    begin(
+        f"training {run.model or 'a new model'} with {run.data.train} into {run.out}", run, [run.model], run.out, resume
+    )
     from limbeck.jobs.train import train as job
 
     result = execute(job, run=run, resume=resume)

@@ -178,6 +178,5 @@ def _proposal(table: Table, text: str = "", label: bool = True) -> str:
         flags["--label-column"] = min(others, key=lambda name: len(set(values[name])))
     like = [name for name in others if length[name] > max(_WORDY, length[text] / 3) and name not in flags.values()]
     if len(like) == 1:
-        flags |= {"--text-column": min(text, like[0], key=list(length).index)}
-        flags["--data.pair-column"] = like[0] if flags["--text-column"] == text else text
+        flags["--text-column"], flags["--data.pair-column"] = sorted((text, like[0]), key=list(length).index)
     return "pass " + " ".join(f"{flag} {shlex.quote(names.get(name, name))}" for flag, name in flags.items())

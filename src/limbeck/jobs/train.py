@@ -18,6 +18,7 @@ from limbeck.jobs.arguments import settings_of
 from limbeck.jobs.distill import Result
 from limbeck.jobs.folder import RECORD_FILE, locked, publish
 from limbeck.jobs.plan import ArmPlan, Start, Training
+from limbeck.jobs.preflight import no_model
 from limbeck.jobs.record import build_record
 from limbeck.jobs.settings import Options, TrainRun, with_masking
 from limbeck.measure.speed import MEASURING
@@ -83,7 +84,7 @@ def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmP
     if isinstance(task, Translation) and not run.model:  # as far as nobody set the schedule
         run = run.but(train={**FROM_SCRATCH, **run.train.model_dump(exclude_unset=True)})
     elif not run.model:
-        raise KnobError("no model was given", "name one with --model: a folder or a hub id")
+        raise no_model()
     task = replace(task, knobs=run)
     splits = task.read(data, None, watcher)
     task = task.settled(splits)

@@ -46,7 +46,7 @@ def gather_pairs(
     """The parallel table of each split, and notes."""
     source = settings.train if data is None else data
     path = Path(source).expanduser() if isinstance(source, (str, Path)) and str(source) else None
-    _refuse(path, settings, pairs)
+    check_parallel(path, settings, pairs)
     notes: list[str] = []
     if path and pairs.target:
         found = {"train": _two_files(path, Path(pairs.target).expanduser(), settings)}
@@ -78,7 +78,8 @@ def timing_sources(settings: DataSettings, pairs: ParallelSettings) -> list[tupl
     return [(pairs.prefix + source, "") for source in sources if source]
 
 
-def _refuse(path: Path | None, settings: DataSettings, pairs: ParallelSettings) -> None:
+def check_parallel(path: Path | None, settings: DataSettings, pairs: ParallelSettings) -> None:
+    """Refuses flags that contradict each other, and a file of texts without its targets."""
     for split, file, target in (
         ("dev", settings.dev, pairs.dev_target),
         ("test", settings.test, pairs.test_target),
