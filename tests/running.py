@@ -47,7 +47,7 @@ atexit.register(tell)
 """
 
 
-def limbeck(*words: object) -> Said:
+def limbeck(*words: object, columns: int = 200) -> Said:
     """`limbeck …` in this process."""
     from limbeck.cli import main
 
@@ -55,7 +55,7 @@ def limbeck(*words: object) -> Said:
     argv = ["limbeck", *map(str, words)]
     with (
         mock.patch.object(sys, "argv", argv),
-        mock.patch.dict(os.environ, {"COLUMNS": "200"}),
+        mock.patch.dict(os.environ, {"COLUMNS": str(columns)}),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):

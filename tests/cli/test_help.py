@@ -1,11 +1,15 @@
 """What a person reads before anything runs."""
 
+import re
 import subprocess
 import sys
 
 import pytest
+import typer
 
-from limbeck.cli.app import VERBS
+from limbeck import __version__
+from limbeck.cli.app import VERBS, app
+from limbeck.cli.help import COMMON, OF_TASK
 from limbeck.cli.methods import methods as show_method
 from limbeck.core.card import METHODS
 from limbeck.core.knob import TABLES
@@ -58,7 +62,7 @@ def test_every_verb_explains_itself(verb, flag):
 
 def test_every_knob_is_a_flag():
     """Except whole tables."""
-    text = limbeck("distill", "--help").out
+    text = limbeck("distill", "--help-all").out
     for name, field in Run.model_fields.items():
         inner = getattr(field.annotation, "model_fields", None)
         for key in inner or ():
@@ -72,6 +76,62 @@ def test_every_knob_is_a_flag():
         assert f"{short}," in text
     assert "--objective.hinton.temperature" in text
     assert "--measure.no-speed" in text
+
+
+NAMED = re.compile(r"(?<![\w-])--[a-z][\w.-]*")
+# Flags of other branches of the same issue, shown once they are there.
+AHEAD = {"train.max_steps", "train.device", "measure.metric", "objective.labels.class_weights"}
+
+
+def flags_of(verb):
+    params = typer.main.get_command(app([verb])).commands[verb].params
+    flags = {flag for one in params for flag in (*one.opts, *one.secondary_opts) if flag.startswith("-")}
+    return flags | {"--help", "--help-all"}
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("words", [*VERBS, *(f"distill --task {task}" for task in OF_TASK)])
+def test_the_short_help_fits_a_screen_and_cuts_nothing(words, columns):
+    said = limbeck(*words.split(), "--help", columns=columns)
+    lines = said.out.splitlines()
+    assert len(lines) <= (62 if columns == 80 else 90)
+    assert "…" not in said.out
+    known = flags_of(words.split()[0]) | flags_of("distill")  # which `cache` shows how to go on with
+    assert {flag.rstrip(".") for flag in NAMED.findall(said.out)} <= known
+    assert all(len(line) <= columns or "    limbeck " in line for line in lines)
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("verb", COMMON)
+def test_the_long_help_has_every_name_whole(verb, columns):
+    if verb not in VERBS:
+        pytest.skip("of another branch")
+    shown = {
+        line.split("  ")[0] for line in re.findall(r"^  (-.*)", limbeck(verb, "--help-all", columns=columns).out, re.M)
+    }
+    names = {name.split()[0] for line in shown for name in line.split(", ")}
+    assert names - {"-h"} == flags_of(verb)
+
+
+def test_every_common_option_is_one():
+    dotted = {name for verb in COMMON.values() for names in verb.values() for name in names} - {"COLUMNS"}
+    dotted |= {name for names in OF_TASK.values() for name in names}
+    known = set().union(*map(flags_of, VERBS))
+    shorts = {"teacher", "model", "out", "top", "temperature", "batch_size", "seeds", "seed", "beam"}
+    assert {name for name in dotted if f"--{name.replace('_', '-')}" not in known} - shorts <= AHEAD
+
+
+def test_the_help_of_a_task_has_its_columns(tmp_path):
+    assert "--windows.tag-column" in limbeck("train", "--task", "tag", "--help").out
+    assert "--windows.tag-column" in limbeck("train", "--help", "--task=token-classification").out
+    assert "--windows.tag-column" not in limbeck("train", "--help").out
+    (tmp_path / "run.toml").write_text('[data]\ntask = "translate"\n')
+    assert "--target" in limbeck("distill", tmp_path / "run.toml", "--help").out
+
+
+@pytest.mark.parametrize("words", ["--version", "distill --version"])
+def test_the_version(words):
+    assert limbeck(*words.split()) == (0, f"limbeck {__version__}\n", "")
 
 
 def test_methods_are_listed():

@@ -20,7 +20,12 @@ FOREIGN = {"--no-deps"}  # pip's
 def flags() -> set[str]:
     """Of all verbs, as typer knows them."""
     every = (typer.main.get_command(app([verb])).commands[verb].params for verb in VERBS)
-    return {"--help", *(flag for params in every for one in params for flag in (*one.opts, *one.secondary_opts))}
+    return {
+        "--help",
+        "--help-all",
+        "--version",
+        *(flag for params in every for one in params for flag in (*one.opts, *one.secondary_opts)),
+    }
 
 
 def texts(code: str) -> Iterator[tuple[int, str]]:

@@ -22,7 +22,7 @@ def main() -> None:
     try:
         from limbeck.cli.app import app
 
-        app(sys.argv[1:])()
+        app(sys.argv[1:])(prog_name="limbeck")
     except LimbeckError as error:
         print(f"limbeck: {error}", file=sys.stderr)
         sys.exit(2)

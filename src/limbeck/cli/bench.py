@@ -15,7 +15,7 @@ from limbeck.jobs.settings import BenchRun
 def bench(
     models: Annotated[
         list[str],
-        typer.Argument(help="folders of saved classifiers, taggers, readers, language models or translators"),
+        typer.Argument(metavar="MODELS", help="folders of saved models, of any task"),
     ],
     out: RecordFolder = None,
     knobs: dict[str, Any] | None = None,
@@ -24,7 +24,8 @@ def bench(
 
     limbeck bench teacher runs/small/student --data reviews.csv
 
-    Translators, in transformers and in CTranslate2: limbeck bench DIR runs/small/student-int8 --task translate
+    Translators, in transformers and in CTranslate2:
+    limbeck bench DIR runs/small/student-int8 --task translate
     """
     run = BenchRun(**gather(None, knobs))
     from limbeck.jobs.bench import bench as job

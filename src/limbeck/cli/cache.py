@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import File, Print, gather
+from limbeck.cli.verb import File, Print, begin, gather
 from limbeck.jobs.settings import CacheRun, write_run
 
-InfoOf = Annotated[str, typer.Option("--info", metavar="DIR", help="say what a cache holds, check it, and stop")]
+InfoOf = Annotated[str, typer.Option("--info", metavar="DIR", help="show what a cache holds, check it, and stop")]
 
 
 @with_knobs(CacheRun)
@@ -21,7 +21,7 @@ def cache(run_file: File = None, info: InfoOf = "", print_: Print = False, knobs
     limbeck cache --teacher DIR --data corpus.txt --top 50 --out cache/
 
     Says how long it will take and how much disk, resumes where it was interrupted, and may run in
-    several processes at once. Then: limbeck distill --task mask-fill --cache cache/ …
+    several processes at once. Then: limbeck distill --task mask-fill --cache cache/ --data corpus.txt
     """
     from rich.console import Console
 
@@ -35,6 +35,7 @@ def cache(run_file: File = None, info: InfoOf = "", print_: Print = False, knobs
     if print_:
         typer.echo(write_run(run), nl=False)
         return
+    begin(f"caching the outputs of {run.teacher} on {run.data.train} in {run.out}", run, [run.teacher])
     from limbeck.cli.display import watching
     from limbeck.jobs.cache import cache as fill_cache
 
@@ -51,8 +52,8 @@ def show_info(console: Any, folder: str, found: Any) -> None:
     what = f"{about.k} draws" if about.kind == "sampled" else f"the {about.k} most probable"
     rows = {
         "folder": folder,
-        "answers": f"{found.tokens:,} tokens of {found.examples:,} blocks",
-        "kept of each": f"{what} of {about.vocabulary:,} words, temperature {about.temperature:g}",
+        "outputs": f"{found.tokens:,} tokens of {found.examples:,} blocks",
+        "of each token": f"{what} of {about.vocabulary:,} tokens, temperature {about.temperature:g}",
         "size": f"{found.bytes / 1e6:,.1f} MB in {found.shards} files, {found.bytes_per_token:.1f} bytes per token",
         "made": f"{found.created}, format {found.version}",
         **{f"fingerprint of {name}": value for name, value in about.fingerprints.items()},

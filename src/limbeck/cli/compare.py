@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import File, Print, Resume, execute, gather, likely_kind, need_out, printable, show
+from limbeck.cli.verb import File, Print, Resume, begin, execute, gather, likely_kind, need_out, printable, show
 from limbeck.jobs.compare_settings import CompareRun, columns_of
 from limbeck.jobs.settings import write_run
 
@@ -21,8 +21,9 @@ def compare(
     limbeck compare --teacher DIR --data train.tsv --recipes finetune,hinton --seeds 5 --out runs/compare
 
     Every student is also trained without a teacher, unless a column is that already. What differs between columns
-    stands in a run file, in a table columns.NAME with a recipe and tables like columns.NAME.student with
-    knobs; --print shows one. In brackets: the default.
+    stands in a run file, in a table columns.NAME with a recipe and tables like columns.NAME.student; --print writes
+    one. Other tasks (tag, answer, mask-fill, generate, translate) have options of their own:
+    limbeck compare --task tag --help
     """
     run = CompareRun(**gather(run_file, knobs, resume))
     if print_:
@@ -30,6 +31,9 @@ def compare(
         typer.echo(write_run(run.resolved_with(columns, likely_kind(run))), nl=False)
         return
     need_out(run.out, "runs/compare")
+    names = ", ".join(columns_of(run))
+    models = (run.teacher, run.student_from)
+    begin(f"comparing {names} with {run.data.train} in {run.out}", run, models, run.out, resume)
     from limbeck.jobs.compare import compare as job
 
     result = execute(job, run=run, resume=resume)

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import File, Print, Resume, execute, gather, need_out, printable, show
+from limbeck.cli.verb import File, Print, Resume, begin, execute, gather, need_out, printable, show
 from limbeck.jobs.settings import Run, write_run
 
 
@@ -19,23 +19,19 @@ def distill(
 
     limbeck distill --teacher DIR --data reviews.csv --out runs/small
 
-    A tagger or a reader:
-    limbeck distill --task tag --teacher DIR --data train.conll --out runs/small
+    Other tasks: tag, answer, mask-fill, generate, translate. Each has options of its own:
+    limbeck distill --task tag --help
 
-    A language model, from its cached outputs or live:
-    limbeck distill --task mask-fill --teacher DIR --cache cache/ --data corpus.txt --out runs/small
-
-    A translator, by what it writes:
-    limbeck distill --task translate --teacher DIR --data train.en --target train.de --out runs/small
-
-    Every knob is a flag and a line in a run file: --student.layers 4 is `layers = 4` in the
-    run file's table `student`. In brackets: the default.
+    Every option is also a line of a run file (--student.layers 4 is layers = 4 in the table student); --print writes
+    one.
     """
     run = Run(**gather(run_file, knobs, resume))
     if print_:
         typer.echo(write_run(printable(run)), nl=False)
         return
     need_out(run.out, "runs/small")
+    models, small = (run.teacher, run.student_from), f"into {run.out}"
+    begin(f"distilling {run.teacher or 'a teacher'} with {run.data.train} {small}", run, models, run.out, resume)
     from limbeck.jobs.distill import distill as job
 
     result = execute(job, run=run, resume=resume)

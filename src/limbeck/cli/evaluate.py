@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import RecordFolder, execute, gather, save, show
+from limbeck.cli.verb import RecordFolder, begin, execute, gather, save, show
 from limbeck.core.metric import metric_of
 from limbeck.core.record import Record
 from limbeck.jobs.settings import MeasuredKnobs
@@ -16,8 +16,10 @@ from limbeck.jobs.settings import MeasuredKnobs
 
 @with_knobs(MeasuredKnobs)
 def evaluate(
-    model: Annotated[str, typer.Argument(help="a classifier, tagger, reader or language model: a folder or a hub id")],
-    teacher: Annotated[str, typer.Option("--teacher", help="also say how close the model stays to this one")] = "",
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="the model to measure: a folder or a hub id")],
+    teacher: Annotated[
+        str, typer.Option("--teacher", help="also measure the fidelity to this model: agreement, KL")
+    ] = "",
     out: RecordFolder = None,
     knobs: dict[str, Any] | None = None,
 ) -> None:
@@ -25,14 +27,12 @@ def evaluate(
 
     limbeck eval runs/small/student --data test.csv --teacher DIR
 
-    A tagger or a reader, by F1: limbeck eval DIR --task answer --data squad.json
-
-    A language model, on running text: limbeck eval DIR --task mask-fill --data corpus.txt
-
-    A translator, in transformers or in CTranslate2, by BLEU and chrF:
+    Other tasks: token classification and extractive QA by F1, language models by perplexity, translators
+    (in transformers or in CTranslate2) by BLEU and chrF:
     limbeck eval DIR --task translate --data test.en --target test.de
     """
     run = MeasuredKnobs(**gather(None, knobs))
+    begin(f"evaluating {model} on {run.data.train}", run, (model, teacher), out)
     from limbeck.jobs.evaluate import evaluate as job
 
     record = execute(job, model, teacher=teacher, run=run)

@@ -16,7 +16,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import StageSettings
 
-_METAVARS: dict[Any, str] = {int: "INT", float: "NUMBER", str: "TEXT"}
+_METAVARS: dict[Any, str] = {int: "INT", float: "NUMBER"}
 
 
 def with_knobs(
@@ -81,22 +81,27 @@ def _stage_names() -> list[str]:
 def _option(dotted: str, field: FieldInfo, panel: str) -> Any:
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     flag = f"--{dotted.replace('_', '-')}"
-    look: dict[str, Any] = {"help": _help(field), "rich_help_panel": panel, "show_default": False}
+    look: dict[str, Any] = {"help": field.description or "", "rich_help_panel": panel, "show_default": _default(field)}
     if field.annotation is bool:
         negated = _negated(dotted) if "." in dotted else f"--no-{flag[2:]}"
         return Annotated[bool | None, typer.Option(f"{flag}/{negated}", **look)]
     # Values arrive as text and are checked by the knob itself, which explains itself better than a parser can.
     names = dict.fromkeys([str(extra["short"]), flag] if "short" in extra else [flag])
-    return Annotated[str | None, typer.Option(*names, metavar=_METAVARS.get(field.annotation, "…"), **look)]
+    choices = [str(value) for value in get_args(field.annotation)] if get_origin(field.annotation) is Literal else []
+    # In a help text they follow the first clause, which is all that the short help shows.
+    first, semicolon, rest = look["help"].partition(";")
+    if choices and not all(choice in first for choice in choices):
+        look["help"] = f"{first}: {', '.join(choices)}{semicolon}{rest}"
+    metavar = "NAME" if choices else _METAVARS.get(field.annotation, "TEXT")
+    return Annotated[str | None, typer.Option(*names, metavar=metavar, **look)]
 
 
-def _help(field: FieldInfo) -> str:
-    text = field.description or ""
-    if get_origin(field.annotation) is Literal:
-        text += f": {', '.join(str(value) for value in get_args(field.annotation))}"
+def _default(field: FieldInfo) -> str | bool:
+    """As the help shows it; nothing where it goes without saying."""
     if isinstance(field.default, bool):
-        return f"{text} ({'yes' if field.default else 'no'})"
-    return text if field.default in ("", None) else f"{text} ({field.default})"
+        return "yes" if field.default else "no"
+    explained = not field.default and "0" in (field.description or "")  # "0 is all"
+    return False if field.default in ("", None) or explained else str(field.default)
 
 
 def _negated(dotted: str) -> str:

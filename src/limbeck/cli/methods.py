@@ -17,7 +17,7 @@ from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
 from limbeck.training.schedule import Schedule
 
-Name = Annotated[str | None, typer.Argument(help="a recipe or an objective, to be shown whole")]
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="a recipe or an objective, to be shown whole")]
 Plugin = Annotated[str, typer.Option("--plugin", help=HELP, show_default=False)]
 
 

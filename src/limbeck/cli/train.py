@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import File, Print, Resume, execute, gather, need_out, show
+from limbeck.cli.verb import File, Print, Resume, begin, execute, gather, need_out, show
 from limbeck.jobs.settings import TrainRun, write_run
 
 
@@ -19,20 +19,18 @@ def train(
 
     limbeck train --model DIR_OR_ID --data reviews.csv --out runs/teacher
 
-    A tagger of words or a reader that finds answers:
-    limbeck train --task answer --model DIR_OR_ID --data squad.json --out runs/teacher
-
-    A language model, on running text; an encoder without a head gets one, tied to its embeddings:
-    limbeck train --task mask-fill --model DIR_OR_ID --data corpus.txt --out runs/teacher
-
-    A translator from two files; without --model a new one, its shape in the table seq2seq:
-    limbeck train --task translate --data train.en --target train.de --out runs/teacher
+    Other tasks: tag, answer, mask-fill (an encoder without a head gets one, tied to its embeddings), generate,
+    translate (without --model a new one, its shape in the table seq2seq). Each has options of its own:
+    limbeck train --task translate --help
     """
     run = TrainRun(**gather(run_file, knobs, resume))
     if print_:
         typer.echo(write_run(run), nl=False)
         return
     need_out(run.out, "runs/teacher")
+    begin(
+        f"training {run.model or 'a new model'} with {run.data.train} into {run.out}", run, [run.model], run.out, resume
+    )
     from limbeck.jobs.train import train as job
 
     result = execute(job, run=run, resume=resume)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -14,14 +14,13 @@ from rich.console import Console, RenderableType
 from limbeck.core.errors import KnobError
 from limbeck.core.record import Record
 from limbeck.core.task import Kind, TaskInfo
+from limbeck.data.settings import TaskKnobs
 from limbeck.jobs.settings import CUSTOM, Run, overlay, read_run, resolve, undot
 
 R = TypeVar("R")
 Resume = Annotated[bool, typer.Option("--resume", help="resume the interrupted run in --out")]
-Print = Annotated[
-    bool, typer.Option("--print", help="write the complete run file, every default spelled out, and stop")
-]
-File = Annotated[str | None, typer.Argument(metavar="[RUN.toml]", help="a run file; flags override what it says")]
+Print = Annotated[bool, typer.Option("--print", help="write the complete run file and stop")]
+File = Annotated[str | None, typer.Argument(metavar="RUN.toml", help="a run file; flags override what it says")]
 RecordFolder = Annotated[Path | None, typer.Option("--out", help="folder for record.json and report.html")]
 
 
@@ -29,8 +28,14 @@ def gather(run_file: str | None, knobs: dict[str, Any] | None, resume: bool = Fa
     """Defaults, then the run file, then flags. A bare `--resume --out DIR` takes the run file that lies in DIR."""
     flags = undot(knobs or {})
     earlier = Path(str(flags.get("out", ""))) / "run.toml"
-    if run_file is None and resume and flags.get("out") and earlier.exists():
-        run_file = str(earlier)
+    if run_file is None and resume and flags.get("out"):
+        if earlier.exists():
+            run_file = str(earlier)
+        elif flags.keys().isdisjoint(("teacher", "model", "data", "directions")):
+            raise KnobError(
+                f"there is no run to resume: nothing was begun in {earlier.parent}",
+                "start it with the full command; with --resume too it may be run again whenever it is interrupted",
+            )
     tables = read_run(run_file) if run_file else {}
     if flags.get("recipe", CUSTOM) not in (CUSTOM, tables.get("recipe")):
         for replaced in ("objective", "stages"):  # of the recipe that the flag replaces
@@ -50,6 +55,17 @@ def likely_kind(run: Run) -> Kind:
 def need_out(out: str, example: str) -> None:
     if not out:
         raise KnobError("no place for the result was given", f"name a folder with --out, as in --out {example}")
+
+
+def begin(
+    doing: str, run: TaskKnobs, models: Sequence[str] = (), out: str | Path | None = None, resume: bool = False
+) -> None:
+    """Refuses what can be refused at once, and says what is about to be done, before anything heavy is imported."""
+    from limbeck.jobs.preflight import check_run, find_models
+
+    check_run(run, models, out=str(out or ""), resume=resume)
+    Console(stderr=True).print(f"· {doing}", markup=False, highlight=False, soft_wrap=True)
+    find_models(models)
 
 
 def execute(job: Callable[..., R], *arguments: Any, **settings: Any) -> R:

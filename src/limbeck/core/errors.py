@@ -34,6 +34,10 @@ class KnobError(LimbeckError):
     """A setting outside its limits, or one that does not exist."""
 
 
+def no_teacher() -> KnobError:
+    return KnobError("no teacher was given", "name one with --teacher, or make one with `limbeck train`")
+
+
 class TeacherMismatch(MismatchError):
     """An objective needs what this teacher cannot give. In a comparison the other arms go on."""
 

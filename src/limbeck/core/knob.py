@@ -43,7 +43,8 @@ def knob(
 class Frozen(BaseModel):
     """Plain data with checked types, such as the parts of a Record."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    # Built when first used: a command that is refused needs few of them.
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=True)
 
     def but(self, **changes: Any) -> Self:
         """The same with some values changed, checked again. What nobody set stays unset."""

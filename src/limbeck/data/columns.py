@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,8 @@ LABELS = (
 _KNOWN = {*TEXTS, *LABELS, *(name for pair in PAIRS for name in pair)}
 
 NO_LABELS = "none"  # as --label-column
+_LOOK = 200  # rows that tell a text from a label
+_WORDY = 20  # letters of a text on average, at least, to be the second of a pair
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ def _texts(table: Table, text: str, pair: str, taken: set[str]) -> tuple[str, st
     singles = [names[name] for name in TEXTS if name in names and names[name] != pair]
     if "text" in names and names["text"] != pair:
         return names["text"], pair
-    return _only(table, singles, "text", "--text-column NAME (and --data.pair-column NAME for pairs)"), pair
+    flags = "--text-column NAME (and --data.pair-column NAME for pairs)"
+    return _only(table, singles, "text", flags, label=not taken - {""}), pair
 
 
 def may_hold_labels(table: Table, roles: Roles, flag: str) -> bool:
@@ -115,14 +119,11 @@ def _labels(table: Table, flag: str, taken: set[str], follow: Roles | None) -> t
     return (_only(table, found, "label", "--label-column NAME"),) if found else ()
 
 
-def _only(table: Table, found: Sequence[str], role: str, flag: str) -> str:
+def _only(table: Table, found: Sequence[str], role: str, flag: str, label: bool = True) -> str:
     if len(found) == 1:
         return found[0]
     what = f"several columns could be the {role} ({', '.join(found)})" if found else f"no column is known as the {role}"
-    raise DataError(
-        f"{table.source}: {what}; its columns: {table.listed}",
-        f"pass {flag}; {_numbered(table)}",
-    )
+    raise DataError(f"{table.source}: {what}; {_columns(table)}", _proposal(table, label=label) or f"pass {flag}")
 
 
 def check_column(table: Table, name: str, remedy: str) -> None:
@@ -138,13 +139,44 @@ def no_label(table: Table, roles: Roles) -> DataError:
             "label some rows, or name the teacher's classes with --data.classes a,b",
         )
     return DataError(
-        f"{table.source}: no column is known as the label; its columns: {table.listed}",
-        "pass --label-column NAME; or, if the rows have no labels and a teacher gives them, --label-column none "
-        "(without a teacher that names its classes, --data.classes a,b too)",
+        f"{table.source}: no column is known as the label; {_columns(table)}",
+        f"{_proposal(table, roles.text) or 'pass --label-column NAME'}; or, if the rows have no labels and a teacher "
+        "gives them, --label-column none (without a teacher that names its classes, --data.classes a,b too)",
     )
 
 
-def _numbered(table: Table) -> str:
+def _columns(table: Table) -> str:
+    """The names of the columns, and what is odd about them."""
     if "1" in table.columns:
-        return "the file has no header, so a column's name is its number"
-    return "if the first line is not a header, pass --data.header no and give the column's number"
+        return f"the file has no header, so its columns are numbered: {table.listed}"
+    odd = " (its first line reads like a row, not like names)" if _is_row(table) else ""
+    return f"its columns: {table.listed}{odd}"
+
+
+def _is_row(table: Table) -> bool:
+    """Whether what was read as the names of the columns reads like a row: as values of theirs, or as prose."""
+    named = table.lines and "1" not in table.columns
+    return bool(named) and any(
+        name in values[:_LOOK] or len(name.split()) > 3 for name, values in table.columns.items()
+    )
+
+
+def _proposal(table: Table, text: str = "", label: bool = True) -> str:
+    """The flags that are likely meant: the column with the longest texts, one with texts of like length as their pair,
+    and of the others the one that repeats most.
+
+    A column has its number where the file has no header; to give one is to say so."""
+    names = {name: str(number) for number, name in enumerate(table.columns, 1)} if _is_row(table) else {}
+    values = {name: [str(value) for value in column[:_LOOK]] for name, column in table.columns.items()}
+    if len(values) < 2 or not any(values.values()):
+        return ""
+    length = {name: sum(map(len, column)) / len(column) for name, column in values.items()}
+    text = text or max(length, key=lambda name: length[name])
+    others = [name for name in length if name != text]
+    flags = {"--text-column": text}
+    if label:
+        flags["--label-column"] = min(others, key=lambda name: len(set(values[name])))
+    like = [name for name in others if length[name] > max(_WORDY, length[text] / 3) and name not in flags.values()]
+    if len(like) == 1:
+        flags["--text-column"], flags["--data.pair-column"] = sorted((text, like[0]), key=list(length).index)
+    return "pass " + " ".join(f"{flag} {shlex.quote(names.get(name, name))}" for flag, name in flags.items())

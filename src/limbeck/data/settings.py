@@ -26,8 +26,9 @@ _TANG, _JIAO = "Tang et al. 2019", "TinyBERT code"
 class DataSettings(Settings):
     train: str = knob(
         "",
-        "a CSV, TSV, JSONL or Parquet file, for tag also CoNLL, for answer also SQuAD's JSON (gzipped or not), a "
-        "folder with train/dev/test files, a saved datasets folder, or a Hub id",
+        "the data: a file (CSV, TSV, JSON, Parquet), a folder or a Hub id; for tag also CoNLL, for answer also SQuAD's "
+        "JSON, for language models plain text, gzipped or not; a folder has train, dev and test files, or is a saved "
+        "dataset",
         short="--data",
     )
     dev: str = knob("", "a file that chooses the best checkpoint; without one, a part of train is cut off for it")
@@ -43,20 +44,20 @@ class DataSettings(Settings):
         "auto", "classify", "multilabel", "regress", "tag", "answer", "mask-fill", "generate", "translate"
     ] = knob(
         "auto",
-        "classify, multilabel, regress: whole texts; tag: token classification (NER); answer: extractive QA; "
-        "mask-fill: masked LM; generate: causal LM; translate: seq2seq; auto: by the teacher's head or the labels. The "
-        "Hub's tags (token-classification, fill-mask, …) are accepted too",
+        "kind of task; classify, multilabel, regress: whole texts; tag: token classification (NER); answer: extractive "
+        "QA; mask-fill: masked LM; generate: causal LM; translate: seq2seq; auto: by the model's head or the labels. "
+        "The Hub's tags, such as token-classification and fill-mask, are accepted too",
         short="--task",
     )
     classes: str = knob(
-        "", "class names in the teacher's order, separated by commas; needed when it only knows LABEL_0, LABEL_1, …"
+        "", "class names in the teacher's order, separated by commas; needed when it only knows LABEL_0 and LABEL_1"
     )
     separator: str = knob("|", "what stands between the labels in one cell of a multi-label column")
     quoting: Literal["auto", "csv", "none"] = knob(
-        "auto", 'whether "…" wraps a field (csv) or is part of the text (none); auto decides by looking'
+        "auto", "whether double quotes wrap a field (csv) or are part of the text (none); auto decides by looking"
     )
     header: Literal["auto", "yes", "no"] = knob(
-        "auto", "whether the first line names the columns; without names they are called 1, 2, 3, …"
+        "auto", "whether the first line names the columns; without names they are called 1, 2, 3"
     )
     encoding: str = knob(
         "auto", "text encoding of the file; auto is UTF-8 (UTF-16 if it has a BOM) and refuses any other"
@@ -64,7 +65,7 @@ class DataSettings(Settings):
     max_length: int = knob(128, "tokens kept of a text; longer ones are truncated and counted", at_least=8)
     limit: int = knob(
         0,
-        "train on this many rows (language models: blocks), drawn by hash and so always the same ones; 0 is all",
+        "train on this many rows at most; language models: blocks; drawn by hash and so always the same ones; 0 is all",
         at_least=0,
     )
     limit_dev: int = knob(0, "measure on this many rows of dev, drawn as for `limit`; 0 is all", at_least=0)
@@ -136,7 +137,7 @@ class MaskSettings(Settings):
 
     kind: Literal["auto", "token", "whole-word", "rare"] = knob(
         "auto",
-        "token: any of them; whole-word: all pieces of a word together; rare: rare tokens more often; "
+        "which tokens are masked; token: any; whole-word: all pieces of a word; rare: rare ones more often; "
         "auto: as the recipe has it, else token",
         source="BERT; BERT's later release; DistilBERT code, count^-0.7",
     )
@@ -151,7 +152,7 @@ class MaskSettings(Settings):
     )
     ask: Literal["auto", "masked", "all"] = knob(
         "auto",
-        "tokens that soft terms compare: the masked ones, or all; auto: as the recipe has it, else masked",
+        "tokens on which logits are compared; the masked ones, or all; auto: as the recipe has it, else masked",
         source="DistilBERT code: all",
     )
     seed: int = knob(0, "of the masks; the same for every student, so that one cache serves all", at_least=0)
@@ -205,7 +206,7 @@ class AugmentSettings(Settings):
 
     kind: Literal["auto", "none", "bilstm", "tinybert"] = knob(
         "auto",
-        "bilstm: masks, words of the same part of speech, n-grams; tinybert: words that a masked LM predicts; "
+        "how texts are augmented; bilstm: masks, words of like part of speech, n-grams; tinybert: a masked LM's words; "
         "auto: as the recipe has it, else none",
     )
     copies: int = knob(

@@ -35,8 +35,8 @@ class CompareRun(Run):
     recipe: str = knob("auto", "not here: --recipes names the columns", short="--recipe")
     recipes: str = knob(
         "",
-        "what to compare: recipes, comma-separated, a column each (default: finetune, hinton and pkd-skip; of language "
-        "models finetune and truncated; of translation finetune, word-kd and seq-kd)",
+        "recipes to compare, comma-separated; a column each; default: finetune, hinton and pkd-skip, of language "
+        "models finetune and truncated, of translation finetune, word-kd and seq-kd",
         short="--recipes",
     )
     budget_minutes: float = knob(

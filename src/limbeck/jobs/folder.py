@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import tempfile
@@ -9,15 +10,17 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-
-from filelock import FileLock, Timeout
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING
 
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.core.files import explained, write_text
 from limbeck.core.process import barrier, is_main
 from limbeck.jobs.settings import Job, differences, read_run, write_run
 from limbeck.students.model_folder import quiet, save_folder
-from limbeck.tasks.base import Model
+
+if TYPE_CHECKING:
+    from limbeck.tasks.base import Model
 
 RUN_FILE = "run.toml"
 RECORD_FILE = "record.json"
@@ -39,6 +42,9 @@ def locked(out: Path | str, *, resume: bool) -> Iterator[Path]:
     if not is_main():
         yield folder
         return
+    from filelock import FileLock, Timeout
+
+    check_out(folder, resume=resume)
     new = not folder.exists()
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,12 +59,7 @@ def locked(out: Path | str, *, resume: bool) -> Iterator[Path]:
             f"another run is writing to {folder}", "wait for it, or choose another folder with --out"
         ) from None
     try:
-        if not resume and (folder / RUN_FILE).exists():
-            done = (folder / RECORD_FILE).exists()
-            raise LimbeckError(
-                f"{folder} already holds {'a finished' if done else 'an unfinished'} run",
-                f"{'' if done else 'resume it with --resume, or '}choose another folder with --out",
-            )
+        check_out(folder, resume=resume)  # another run may have begun while the lock was its
         yield folder
     finally:
         # Unlinked while it is held: a run that comes now makes a lock of its own.
@@ -66,6 +67,22 @@ def locked(out: Path | str, *, resume: bool) -> Iterator[Path]:
         lock.release()
         if new and not any(folder.iterdir()):
             folder.rmdir()
+
+
+def check_out(folder: Path, *, resume: bool) -> None:
+    """Refuses a folder that cannot be written, or that holds a run which is not to be resumed."""
+    with explained(folder):
+        place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+        if not place.is_dir():
+            raise OSError(errno.EEXIST if place == folder else errno.ENOTDIR, "")
+        with TemporaryFile(dir=place):  # or the system says why not
+            pass
+    if not resume and (folder / RUN_FILE).exists():
+        done = (folder / RECORD_FILE).exists()
+        raise LimbeckError(
+            f"{folder} already holds {'a finished' if done else 'an unfinished'} run",
+            f"{'' if done else 'resume it with --resume, or '}choose another folder with --out",
+        )
 
 
 def write_or_match_run(folder: Path, run: Job, fingerprints: Mapping[str, str]) -> None:

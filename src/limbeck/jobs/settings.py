@@ -70,7 +70,7 @@ class Job(MeasuredKnobs):
     kind: ClassVar[JobKind]  # of its Records
     unwritten: ClassVar[frozenset[str]] = frozenset()  # knobs that its run files leave out
 
-    out: str = knob("", "folder for the models, the report and everything else", short="--out")
+    out: str = knob("", "folder for the models and the report", short="--out")
     seed: int = knob(0, "the first seed", at_least=0, short="--seed")
     train: Schedule = knob(Schedule(), "how models are trained")
 
@@ -90,14 +90,14 @@ class Run(Job):
     teacher: str = knob("", "the model to make small: a folder or a hub id", short="--teacher")
     recipe: str = knob(
         "auto",
-        "training recipe; list them with `limbeck methods`; custom: the objective as given. auto: hinton "
+        "distillation method, as `limbeck methods` lists them; custom: the objective as given; auto: hinton "
         "(classification, token classification, QA), logits (regression), truncated (language models), seq-kd "
         "(translation)",
         short="--recipe",
     )
     seeds: int = knob(
         1,
-        "how often to train, with seeds counted up from `seed`; 3 or more give an honest interval",
+        "how many seeds to train with; counted up from --seed; 3 or more give an honest interval",
         at_least=1,
         short="--seeds",
     )

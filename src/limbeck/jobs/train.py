@@ -18,6 +18,7 @@ from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import documented, in_folder, settings_of
 from limbeck.jobs.folder import locked, publish
 from limbeck.jobs.plan import ArmPlan, Training, on_labels
+from limbeck.jobs.preflight import no_model
 from limbeck.jobs.record import build_record
 from limbeck.jobs.result import Result, make_result
 from limbeck.jobs.settings import Options, TrainRun, with_masking
@@ -90,7 +91,7 @@ def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmP
     if isinstance(task, Translation) and not run.model:  # as far as nobody set the schedule
         run = run.but(train={**FROM_SCRATCH, **run.train.model_dump(exclude_unset=True)})
     elif not run.model:
-        raise KnobError("no model was given", "name one with --model: a folder or a hub id")
+        raise no_model()
     task = replace(task, knobs=run)
     splits = task.read(data, None, watcher)
     task = task.settled(splits)

@@ -31,7 +31,7 @@ class MeasureSettings(Settings):
     rounds: int = knob(100, "texts timed one by one in each turn", at_least=5, free=True)
     batch_size: int = knob(32, "texts per batch when throughput is measured", at_least=1, free=True)
     threads: int = knob(0, "CPU threads while timing; 0 for OMP_NUM_THREADS, or else every core", at_least=0, free=True)
-    bootstrap: int = knob(10_000, "resamples behind the interval of 'distillation helped by …'", at_least=100)
+    bootstrap: int = knob(10_000, "resamples behind the interval of 'distillation helped'", at_least=100)
     examples: int = knob(40, "examples shown on which student and teacher part ways", at_least=0, free=True)
 
     @model_validator(mode="before")

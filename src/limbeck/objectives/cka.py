@@ -1,4 +1,4 @@
-"""CKA: the student's hidden states learn the geometry of the teacher's, in any width, without a bridge.
+"""CKA: the student's hidden states learn the geometry of the teacher's, in any width, without a projection.
 
     L = mean over pairs of layers of 1 − CKA( H_student, H_teacher )
 
@@ -63,14 +63,16 @@ class CKA(Objective):
         "which layer of the teacher each one learns from: uniform, skip, last, top, bottom, 2,4,6 or 1:2,3:6",
         source="as in TinyBERT",
     )
-    among: Literal["tokens", "texts"] = knob("tokens", "what a row is", source="more rows, less noise")
+    among: Literal["tokens", "texts"] = knob(
+        "tokens", "what is compared with one another", source="more rows, less noise"
+    )
     pool: Literal["auto", "cls", "mean"] = knob(
         "auto",
-        "what stands for a text, if rows are texts: its first token, or the mean over its tokens; auto: as the model",
+        "pooling, if rows are texts; cls: the first token; mean: over all tokens; auto: as the model does it",
         source="as in PKD, cls",
     )
     estimator: Literal["unbiased", "biased"] = knob(
-        "unbiased", "of HSIC, which CKA is made of", source="biased is near 1 for few rows of great width"
+        "unbiased", "estimator of HSIC, which CKA is made of", source="biased is near 1 for few rows of great width"
     )
 
     @property

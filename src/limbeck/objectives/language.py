@@ -38,7 +38,7 @@ class LanguageModeling(TokenObjective):
     name: ClassVar[str] = "language"
 
     smoothing: float = knob(
-        0.0, "label smoothing: share that goes to all words alike", at_least=0, below=1, source="none in the paper"
+        0.0, "label smoothing; share that goes to all tokens alike", at_least=0, below=1, source="none in the paper"
     )
 
     def each(self, chunk: Chunk) -> Tensor:

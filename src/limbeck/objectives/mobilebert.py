@@ -83,7 +83,7 @@ class MobileBERTTransfer(Objective):
     features: float = knob(1.0, "weight of the normed states; 0: not compared", at_least=0, source="paper; code: 100")
     mean: float = knob(1.0, "weight of the states' means; 0: not compared", at_least=0, source="paper; code: 5000")
     variance: float = knob(1.0, "weight of the states' variances; 0: not compared", at_least=0, source="paper; code: 5")
-    attention: float = knob(1.0, "weight of where heads look; 0: not compared", at_least=0, source="paper and code")
+    attention: float = knob(1.0, "weight of the attention's KL; 0: not compared", at_least=0, source="paper and code")
 
     @property
     def wants(self) -> Want:  # type: ignore[override]  # only what has weight

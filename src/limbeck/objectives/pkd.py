@@ -72,13 +72,13 @@ class PKD(Objective):
     normalise: bool = knob(True, "compare directions only, not lengths", source="paper; its code: off for large tasks")
     pool: Literal["auto", "cls", "mean"] = knob(
         "auto",
-        "what stands for a text: its first token, or the mean over its tokens; auto: as the model does it",
+        "pooling of hidden states; cls: the first token; mean: over all tokens; auto: as the model does it",
         source="paper, cls",
     )
     reduction: Literal["mean", "sum"] = knob(
         "mean", "mean over layers and width, or their sum; the weight must fit", source="paper's code; paper: sum"
     )
-    bridge: bool = knob(True, "learn a linear map where the widths differ", source="the paper keeps the width")
+    bridge: bool = knob(True, "learn a linear projection where the widths differ", source="the paper keeps the width")
 
     def requests(self, student: Shape, teacher: Shape) -> tuple[Request, Request]:
         if student.hidden != teacher.hidden and not self.bridge:

@@ -81,7 +81,7 @@ class TinyBERT(Objective):
     attention: float = knob(1.0, "weight of the attention scores; 0: not compared", at_least=0, source="paper")
     bridge: Literal["shared", "separate"] = knob(
         "shared",
-        "where the widths differ: one map for embeddings and all layers, or one for each",
+        "linear projections where the widths differ; one for embeddings and all layers, or one for each",
         source="paper's code",
     )
 

@@ -66,9 +66,9 @@ class Truncated(TokenObjective):
     name: ClassVar[str] = "truncated"
 
     form: Literal["tail", "renorm", "renorm-both", "raw"] = knob(
-        "tail", "what becomes of the words outside the top", source="lower bound of the full KL"
+        "tail", "what becomes of the tokens outside the top", source="lower bound of the full KL"
     )
-    k: int = knob(0, "words kept; 0 takes all a cache holds", at_least=0, source=f"{LIVE_K} of a live teacher")
+    k: int = knob(0, "tokens of the top; 0 takes all a cache holds", at_least=0, source=f"{LIVE_K} of a live teacher")
     temperature: float = knob(
         1.0, "softens both distributions; 1 leaves them as they are", above=0, source="no softening"
     )

@@ -444,26 +444,3 @@ def ratio(value: float) -> str:
 
 def _minus(text: str) -> str:
     return text.replace("-", MINUS)
-
-
-@dataclass(frozen=True)
-class Warning:
-    """What a reader must know before believing the headline; a serious one leaves no praise."""
-
-    text: str
-    serious: bool
-
-
-def warnings(record: Record) -> list[Warning]:
-    """The most serious first."""
-    found = []
-    for arm in record.arms:
-        if answer := in_common([run.constant for run in arm.runs], ""):
-            found.append(Warning(f"“{arm.title}” answers {answer} for every row.", True))
-        if arm.speed and arm.speed.busy:
-            found.append(
-                Warning(f"The machine was busy while “{arm.title}” was timed: do not quote its latency.", False)
-            )
-    if record.data.overlap:
-        found.append(Warning(f"{plural(record.data.overlap, 'test row')} also stand in the training data.", True))
-    return sorted(found, key=lambda one: not one.serious)

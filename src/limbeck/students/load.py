@@ -134,17 +134,17 @@ def load_saved(source: str | Path, *, trust_remote_code: bool = False) -> Loaded
 
 def kind_of(network: PreTrainedModel) -> Kind | None:
     """The kind of task a model was trained for, by its head or its problem type; None if neither says."""
-    return _kind_of_class(type(network).__name__) or _PROBLEMS.get(getattr(network.config, "problem_type", None) or "")
+    return kind_of_class(type(network).__name__) or _PROBLEMS.get(getattr(network.config, "problem_type", None) or "")
 
 
 def kind_saved(source: str | Path, trust_remote_code: bool = False) -> Kind | None:
     """The kind of task that a saved model's head is for; None for a text classifier, or without a head."""
     with quiet(), explained_opening(source, _TEXT.unknown):
         config = read_config(find_folder(source), trust_remote_code)
-    return _kind_of_class(_saved_class(config))
+    return kind_of_class(_saved_class(config))
 
 
-def _kind_of_class(name: str) -> Kind | None:
+def kind_of_class(name: str) -> Kind | None:
     return next((kind for kind, endings in _ENDINGS.items() if name.endswith(endings)), None)
 
 

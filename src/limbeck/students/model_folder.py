@@ -158,7 +158,7 @@ def find_folder(where: str | Path) -> Path:
     if folder.exists():
         if not folder.is_dir():
             raise ModelError(f"{folder} is a file, not a model folder", "give the folder that holds its config.json")
-    elif _looks_like_path(str(where)):
+    elif not looks_like_hub(where):
         raise ModelError(f"there is no model folder {where}", _closest(folder))
     else:
         folder = _from_hub(str(where), folder)
@@ -170,10 +170,13 @@ def check_folder(folder: Path) -> None:
     """Refuses a folder that is not a model, or whose files are damaged, naming the file."""
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder} is not a model folder: it has no config.json", _nested(folder))
-    if not isinstance(_json(folder / "config.json"), dict):
+    config = _json(folder / "config.json")
+    if not isinstance(config, dict):
         raise ModelError(f"{folder / 'config.json'} is not a model config", _AGAIN)
-    for file in _weight_files(folder):
-        _check_safetensors(file)
+    if not config.keys() & {"model_type", "architectures"}:
+        raise ModelError(f"{folder / 'config.json'} names neither a model_type nor an architecture", _AGAIN)
+    for file in weight_files(folder):
+        safetensors_header(file)
     if not any((folder / name).is_file() for name in _TOKENIZERS):
         raise ModelError(
             f"{folder} has no tokenizer files (tokenizer.json or a vocabulary)",
@@ -181,7 +184,7 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def _weight_files(folder: Path) -> list[Path]:
+def weight_files(folder: Path) -> list[Path]:
     if (folder / _WEIGHTS).is_file():
         return [folder / _WEIGHTS]
     if (folder / _INDEX).is_file():
@@ -199,8 +202,8 @@ def _weight_files(folder: Path) -> list[Path]:
     raise ModelError(f"{folder} has no weights ({_WEIGHTS})", _AGAIN)
 
 
-def _check_safetensors(file: Path) -> None:
-    """The header says where the last tensor ends; a file that is shorter or longer was cut off or mixed up."""
+def safetensors_header(file: Path) -> dict[str, Any]:
+    """What a weight file says of each tensor. A file that ends before or behind the last one was cut off."""
     if not file.is_file():
         raise ModelError(f"the weight file {file} is missing", _AGAIN)
     size = file.stat().st_size
@@ -213,12 +216,14 @@ def _check_safetensors(file: Path) -> None:
             raise ModelError(f"{file} is cut off or not a safetensors file ({size:,} bytes)", _AGAIN)
         try:
             header = json.loads(opened.read(length))
-            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+            header.pop("__metadata__", None)
+            ends = [entry["data_offsets"][1] for entry in header.values()]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ModelError(f"{file} is damaged: its header cannot be read", _AGAIN) from None
     expected = 8 + length + max(ends, default=0)
     if size != expected:
         raise ModelError(f"{file} is cut off: {size:,} bytes of {expected:,}", _AGAIN)
+    return dict(header)
 
 
 def _json(file: Path) -> Any:
@@ -228,8 +233,11 @@ def _json(file: Path) -> Any:
         raise ModelError(f"{file} is damaged: it is not JSON", _AGAIN) from None
 
 
-def _looks_like_path(where: str) -> bool:
-    return where.startswith((".", "/", "~")) or where.count("/") > 1 or "\\" in where
+def looks_like_hub(where: str | Path) -> bool:
+    """Whether nothing lies there and it may be the name of a model on the Hub."""
+    name = str(where)
+    path = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
+    return bool(name) and not path and not Path(name).exists()
 
 
 def _closest(folder: Path) -> str:

@@ -30,7 +30,7 @@ class Seq2SeqConfig(Settings):
     dropout: float = knob(0.1, "share of activations dropped in training", at_least=0, below=1)
     vocabulary: int = knob(8000, "pieces of words, shared by both languages", at_least=64)
     pieces: Literal["unigram", "bpe"] = knob(
-        "unigram", "how words are cut: SentencePiece's unigram model, or byte-pair encoding"
+        "unigram", "subword model; SentencePiece's unigram model, or byte-pair encoding"
     )
     positions: int = knob(512, "tokens of a text at most", at_least=16)
     vocabulary_from: str = knob(

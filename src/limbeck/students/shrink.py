@@ -93,7 +93,7 @@ class Shrink(Settings):
 
     preset: Literal["auto", "half", "third", "quarter", "tiny", "deep-shallow"] = knob(
         "auto",
-        "a size by name: half, a third or a quarter of the layers; tiny: 4 layers of 312; deep-shallow "
+        "size of the student; half, a third or a quarter of the layers; tiny: 4 layers of 312; deep-shallow "
         "(encoder-decoder models): all encoder layers, one decoder layer; auto: the sizes set, else half the layers "
         "(families that are small by other means keep them all)",
         source=f"{_SANH_2019}; tiny: TinyBERT4; {_KASAI_2021}",

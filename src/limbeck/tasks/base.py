@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 import limbeck.tasks
 from limbeck.core.card import Paper
-from limbeck.core.errors import KnobError
+from limbeck.core.errors import no_teacher
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.metric import check_metric
 from limbeck.core.objective import Objective
@@ -258,7 +258,7 @@ class Task(ABC, Generic[R]):
         """Reads and encodes what all arms share."""
         owner = teacher or student
         if owner is None or not (teacher or self.info.over_vocabulary):  # a cache can teach tokens alone
-            raise KnobError("no teacher was given", "name one with --teacher, or make one with `limbeck train`")
+            raise no_teacher()
         splits = self.read(data, teacher, watcher)
         encoded = self.settled(splits).encode(splits, owner, watcher, teacher)
         prints = {"teacher": fingerprint(teacher.network)} if teacher else {}

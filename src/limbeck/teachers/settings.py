@@ -35,8 +35,8 @@ class TranslateSettings(Settings):
 
     targets: Literal["gold", "beam", "closest"] = knob(
         "gold",
-        "what the student learns to write: the given targets; the teacher's best translations; or, of its n best, "
-        "those closest to the given ones",
+        "what the student learns to write; gold: the given targets; beam: the teacher's best translations; closest: of "
+        "its n best, those closest to the given ones",
         source="Kim and Rush 2016",
     )
     command: str = knob(
@@ -46,7 +46,7 @@ class TranslateSettings(Settings):
     beam: int = knob(5, "beam size of the teacher", at_least=1, source="Kim and Rush 2016, 5")
     nbest: int = knob(0, "translations kept of each source; 0: one, and of 'closest' as many as the beam", at_least=0)
     closeness: Literal["bleu", "chrf"] = knob(
-        "bleu", "how 'closest' is told: smoothed sentence BLEU or chrF, both as sacrebleu has them"
+        "bleu", "similarity by which 'closest' is chosen; smoothed sentence BLEU or chrF, both as sacrebleu has them"
     )
     engine: Literal["auto", "ctranslate2", "transformers"] = knob(
         "auto", "what runs the teacher; auto: CTranslate2 where it gives what transformers gives"
@@ -72,8 +72,8 @@ class SwitchSettings(Settings):
 
     strategy: Literal["fixed", "threshold", "adaptive"] = knob(
         "fixed",
-        "how a direction's teacher gives way to the given targets: never; wholly, while its student's dev BLEU is its "
-        "own and `margin` or more; or by half for every BLEU from 2 below its own",
+        "how a direction's teacher gives way to the given targets; fixed: never; threshold: wholly, while its "
+        "student's dev BLEU is its own and `margin` or more; adaptive: by half for every BLEU from 2 below its own",
         source="Tan et al. 2019: threshold, as the recipe multilingual has it",
     )
     margin: float = knob(1.0, "of threshold: BLEU by which a student passes its teacher", source="Tan et al. 2019, 1")

@@ -21,7 +21,7 @@ class Schedule(Settings):
     accumulate: int = knob(1, "micro-batches per optimiser step; means are over the whole step", at_least=1)
     learning_rate: float = knob(
         0.0,
-        "peak of the learning rate; 0 takes 5e-5 (language models: 2e-4) at width 768, more for narrower ones, "
+        "peak learning rate; 0 takes 5e-5 (language models: 2e-4) at width 768, more for narrower ones, "
         "and 1e-3 for a model without a width",
         at_least=0,
         source="BERT, 2e-5 to 5e-5 for texts at 768, 1e-4 for words; DistilBERT code, 5e-4 for words",
@@ -38,7 +38,7 @@ class Schedule(Settings):
         "fp32", "arithmetic of the forward pass; bf16 and fp16 pay on a GPU only"
     )
     report_to: str = knob(
-        "none", "loggers of transformers.Trainer, comma-separated: tensorboard, wandb, mlflow, …", free=True
+        "none", "loggers of transformers.Trainer, comma-separated, such as tensorboard, wandb, mlflow", free=True
     )
     device: DeviceName = knob(
         "auto",

@@ -18,7 +18,7 @@ from limbeck.core.record import DataCard, SplitCard
 from limbeck.data.columns import NO_LABELS, Roles, check_column, choose
 from limbeck.data.language.chats import Chat, chat_column, select_chats
 from limbeck.data.settings import BlockSettings, DataSettings
-from limbeck.data.sources.files import PLAIN, SUFFIXES, read_file, read_text, suffix_of
+from limbeck.data.sources.files import PLAIN, SUFFIXES, format_of, read_file, read_text, suffix_of
 from limbeck.data.sources.gather import NAMES, files_by_split, files_in, gather
 from limbeck.data.sources.tables import Table
 from limbeck.data.splits import (
@@ -164,8 +164,9 @@ def _select(
 
 
 def _is_plain(path: Path) -> bool:
-    """Whether a file holds running text, by its suffix; an existing file without a suffix does."""
-    return suffix_of(path) in PLAIN or (not suffix_of(path) and path.is_file())
+    """Whether a file holds running text: by its suffix, or, if that says nothing, unless it is JSON or Parquet."""
+    known = suffix_of(path) in (*PLAIN, *SUFFIXES) or not path.is_file()
+    return suffix_of(path) in PLAIN if known else format_of(path) not in (".json", ".parquet")
 
 
 def _files_of_folder(folder: Path) -> dict[str, list[Path]]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from limbeck.core.errors import DataError, KnobError
 from limbeck.data.columns import NO_LABELS
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.sources.files import file_text, suffix_of
+from limbeck.data.sources.files import SUFFIXES as TABLES
+from limbeck.data.sources.files import file_text, format_of, suffix_of
 from limbeck.data.sources.tables import Table
 
 SUFFIXES = (".conll", ".bio", ".iob", ".iob2", ".txt")
@@ -20,7 +21,9 @@ Line = tuple[int, list[str]]
 
 
 def is_conll(path: Path) -> bool:
-    return suffix_of(path) in SUFFIXES
+    """By its suffix; of a file whose suffix says nothing, unless it is JSON or Parquet, which can hold lists."""
+    known = suffix_of(path) in (*SUFFIXES, *TABLES) or not path.is_file()
+    return suffix_of(path) in SUFFIXES if known else format_of(path) not in (".json", ".parquet")
 
 
 def read_conll(path: Path, settings: DataSettings, windows: WindowSettings) -> Table:

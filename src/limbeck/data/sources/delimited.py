@@ -40,6 +40,19 @@ def parse(text: str, suffix: str, source: str, settings: DataSettings) -> Table:
     return checked(Table(source, columns, [line for _, line in body], blank=blank))
 
 
+def sniff(text: str) -> str:
+    """The suffix of a table whose first lines have the same number of fields, two or more; "" for anything else."""
+    lines = [line for line in text.split("\n")[:_LOOK] if line.strip()]
+    delimiter = _delimiter(text, ".csv")
+    try:
+        widths = {len(row) for row in csv.reader(lines, delimiter=delimiter, strict=True)}
+    except csv.Error:
+        widths = {line.count(delimiter) + 1 for line in lines}
+    if len(lines) < 2 or len(widths) > 1 or widths == {1}:
+        return ""
+    return ".tsv" if delimiter == "\t" else ".csv"
+
+
 def _delimiter(text: str, suffix: str) -> str:
     """By suffix, unless the lines say otherwise: `.csv` files with tabs or semicolons are common."""
     if suffix != ".csv":

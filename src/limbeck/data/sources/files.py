@@ -1,4 +1,7 @@
-"""One file becomes one Table, or one text: CSV, TSV, JSONL, Parquet, plain text, and gzip of these."""
+"""One file becomes one Table, or one text: CSV, TSV, JSONL, Parquet, plain text, and gzip of these.
+
+A name says the format; where it does not, the content does.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import difflib
 import gzip
 import json
 import zlib
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +22,84 @@ from limbeck.data.sources.tables import Table, from_arrow, from_records
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet")
 PLAIN = (".txt", ".text", ".raw", ".md")  # running text
-_GZIP = b"\x1f\x8b"
+HEAD = 2**20  # bytes that tell the format of a file, and the columns of a large one
+_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
+_BOMS = {  # UTF-32's first: it begins with UTF-16's
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 def read_file(path: Path | str, settings: DataSettings) -> Table:
     path = Path(path).expanduser()
     if not path.exists():
         raise missing(path)
-    suffix = suffix_of(path)
-    if suffix not in SUFFIXES:
-        raise DataError(
-            f"{path} is of a kind that Limbeck does not read", f"give one of {', '.join(SUFFIXES)}, or gzip of these"
-        )
     data = unzipped(path)
     if not data:
-        raise DataError(f"{path} is empty", "give a file with a header and at least one row")
+        raise _empty(path)
+    known = suffix_of(path) in SUFFIXES
+    suffix = suffix_of(path) if known else sniff(data[:HEAD])
+    if not suffix:
+        raise DataError(
+            f"{path} is of a kind that Limbeck does not read: neither its name nor its content says which",
+            f"give one of {', '.join(SUFFIXES)}, or gzip of these",
+        )
+    notes = [] if known else [f"{path} is read as {suffix[1:].upper()}, by its content"]
     if suffix == ".parquet":
-        return _parquet(data, str(path))
+        return replace(_parquet(data, str(path)), notes=tuple(notes))
     text = decode(data, str(path), settings.encoding)
+    if settings.encoding == "auto" and (encoding := _by_bom(data)):
+        notes.append(f"{path} is read as {encoding.upper()}, by its byte order mark")
     if not text.strip():
-        raise DataError(f"{path} is empty", "give a file with a header and at least one row")
+        raise _empty(path)
     if suffix in (".csv", ".tsv", ".txt"):
-        return delimited.parse(text, suffix, str(path), settings)
-    return _json(text, str(path))
+        return replace(delimited.parse(text, suffix, str(path), settings), notes=tuple(notes))
+    return replace(_json(text, str(path)), notes=tuple(notes))
+
+
+def read_head(path: Path | str, settings: DataSettings) -> Table | None:
+    """A small file whole; of a large one the columns and perhaps some rows. None where only reading all of it tells."""
+    path = Path(path).expanduser()
+    if not path.exists() or path.stat().st_size < HEAD:
+        return read_file(path, settings)
+    suffix = format_of(path)
+    if suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with suppress(pa.ArrowException, OSError, ValueError):  # read_file explains it
+            return Table(str(path), {name: [] for name in pq.read_schema(path).names})
+    elif suffix in (".csv", ".tsv", ".txt"):
+        lines, _, _ = unzipped(path, HEAD).rpartition(b"\n")
+        with suppress(DataError):  # the cut may go through a field in quotes
+            return delimited.parse(decode(lines, str(path), settings.encoding), suffix, str(path), settings)
+    return None
+
+
+def _empty(path: Path) -> DataError:
+    return DataError(f"{path} is empty", "give a file with a header and at least one row")
+
+
+def format_of(path: Path) -> str:
+    """The suffix that says the format: the file's own, or, where that says nothing, by its content; "" for none."""
+    known = suffix_of(path) in SUFFIXES or not path.is_file()
+    return suffix_of(path) if known else sniff(unzipped(path, HEAD))
+
+
+def sniff(data: bytes) -> str:
+    """The format of a file by how it begins: Parquet, JSON, TSV or CSV; "" for anything else."""
+    if data.startswith(_PARQUET):
+        return ".parquet"
+    text = data.decode(_by_bom(data) or "utf-8-sig", errors="replace")
+    if text.lstrip().startswith(("{", "[")):
+        return ".json"
+    return delimited.sniff(text)
+
+
+def _by_bom(data: bytes) -> str:
+    return next((name for bom, name in _BOMS.items() if data.startswith(bom)), "")
 
 
 def read_text(path: Path, settings: DataSettings) -> str:
@@ -72,8 +132,9 @@ def missing(path: Path) -> DataError:
 
 def decode(data: bytes, source: str, encoding: str) -> str:
     """Text in one stated encoding. A guess would silently turn a wrong byte into a wrong letter."""
-    if encoding == "auto" and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = "utf-16"  # by its BOM: no guess
+    if encoding == "auto":
+        encoding = _by_bom(data) or encoding  # no guess
+        _refuse_utf16(data, source, encoding)
     try:
         return data.decode("utf-8-sig" if encoding.lower() in ("auto", "utf-8", "utf8") else encoding)
     except LookupError:
@@ -83,13 +144,24 @@ def decode(data: bytes, source: str, encoding: str) -> str:
         name = "UTF-8" if encoding == "auto" else encoding
         raise DataError(
             f"{source}, line {line}: the byte 0x{data[error.start]:02x} is not {name}",
-            f"if the whole file is from Windows, pass --data.encoding cp1252; if only some lines are, mend line {line}",
+            "if the whole file is Latin-1 or from Windows, pass --data.encoding cp1252; if only some lines are, mend "
+            f"line {line}",
         ) from None
 
 
-def unzipped(path: Path) -> bytes:
+def _refuse_utf16(data: bytes, source: str, encoding: str) -> None:
+    """UTF-16 without a byte order mark is valid UTF-8 with a zero beside every letter, and would be read as that."""
+    head = data[:2000]
+    for name, zeros in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
+        if encoding == "auto" and len(zeros) > 1 and zeros.count(0) > 0.4 * len(zeros):
+            raise DataError(f"{source} is UTF-16 without a byte order mark", f"pass --data.encoding {name}")
+
+
+def unzipped(path: Path, size: int = -1) -> bytes:
+    """The bytes of a file, or its first `size`."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(size)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", "check its permissions") from None
     if not data.startswith(_GZIP):
@@ -97,7 +169,7 @@ def unzipped(path: Path) -> bytes:
             raise DataError(f"{path} is named .gz but is not gzip", "rename it, or copy it again")
         return data
     try:
-        return gzip.decompress(data)
+        return gzip.decompress(data) if size < 0 else zlib.decompressobj(31).decompress(data, size)
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{path} is a damaged or cut-off gzip file ({error})", "copy or download it again") from None
 

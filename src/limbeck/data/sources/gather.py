@@ -35,29 +35,43 @@ def gather(
 ) -> Tables:
     """The tables of `data`, else of `settings.train`; `reader` reads a file of one of the `suffixes`."""
     source = settings.train if data is None else data
-    if isinstance(source, (str, Path)) and not str(source):
-        raise DataError("no data given", "pass --data with a file, a folder or a Hub id")
     if isinstance(source, (str, Path)):
-        found = _from_path(str(source), settings, reader, suffixes)
+        settings = settings.but(train=str(source))
+        files = locate(settings, suffixes)
+        found = (
+            Tables({split: reader(path, settings) for split, path in files.items()}) if files else _elsewhere(settings)
+        )
     else:
         found = _from_python(source)
     flags = {split: Path(path).expanduser() for split, path in (("dev", settings.dev), ("test", settings.test)) if path}
     tables = {**found.tables, **{split: reader(path, settings) for split, path in flags.items()}}
-    return Tables(tables, frozenset(flags), found.notes)
+    notes = (note for table in tables.values() for note in table.notes)
+    return Tables(tables, frozenset(flags), (*found.notes, *notes))
 
 
-def _from_path(source: str, settings: DataSettings, reader: Reader, suffixes: Collection[str]) -> Tables:
-    path = Path(source).expanduser()
+def locate(settings: DataSettings, suffixes: Collection[str] = SUFFIXES) -> dict[str, Path]:
+    """The files of each split that `settings.train` names; none if it is a saved dataset or one on the Hub."""
+    source, path = settings.train, Path(settings.train).expanduser()
+    if not source:
+        raise DataError("no data given", "pass --data with a file, a folder or a Hub id")
     if path.is_dir():
-        saved = any((path / name).is_file() for name in ("dataset_dict.json", "dataset_info.json", "state.json"))
-        return _saved(path) if saved else _folder(path, settings, reader, suffixes)
+        return {} if _is_saved(path) else _folder(path, suffixes)
     looks_like_hub = _HUB_ID.fullmatch(source) and suffix_of(path) not in suffixes and not source.startswith(".")
     if path.exists() or not looks_like_hub or ("/" in source and path.parent.is_dir()):
-        return Tables({"train": reader(path, settings)})
-    return _hub(source)
+        return {"train": path}
+    return {}
 
 
-def _folder(folder: Path, settings: DataSettings, reader: Reader, suffixes: Collection[str]) -> Tables:
+def _elsewhere(settings: DataSettings) -> Tables:
+    path = Path(settings.train).expanduser()
+    return _saved(path) if path.is_dir() else _hub(settings.train)
+
+
+def _is_saved(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("dataset_dict.json", "dataset_info.json", "state.json"))
+
+
+def _folder(folder: Path, suffixes: Collection[str]) -> dict[str, Path]:
     files = files_in(folder, suffixes)
     found = files_by_split(files)
     for split, paths in found.items():
@@ -67,7 +81,7 @@ def _folder(folder: Path, settings: DataSettings, reader: Reader, suffixes: Coll
     if "train" not in found:
         names = ", ".join(path.name for path in files) or "no table at all"
         raise DataError(f"{folder} has no train file; it has {names}", "name one train.csv, or give the file itself")
-    return Tables({split: reader(paths[0], settings) for split, paths in found.items()})
+    return {split: paths[0] for split, paths in found.items()}
 
 
 def files_in(folder: Path, suffixes: Collection[str]) -> list[Path]:

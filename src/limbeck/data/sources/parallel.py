@@ -13,7 +13,7 @@ from typing import Any
 from limbeck.core.errors import DataError, KnobError
 from limbeck.data.columns import check_column, is_known, plain
 from limbeck.data.settings import DataSettings, ParallelSettings
-from limbeck.data.sources.files import PLAIN, SUFFIXES, read_file, read_text, suffix_of
+from limbeck.data.sources.files import PLAIN, SUFFIXES, format_of, read_file, read_text, suffix_of
 from limbeck.data.sources.gather import gather
 from limbeck.data.sources.tables import Table, is_missing, texts_of
 
@@ -46,7 +46,7 @@ def gather_pairs(
     """The parallel table of each split, and notes."""
     source = settings.train if data is None else data
     path = Path(source).expanduser() if isinstance(source, (str, Path)) and str(source) else None
-    _refuse(path, settings, pairs)
+    check_parallel(path, settings, pairs)
     notes: list[str] = []
     if path and pairs.target:
         found = {"train": _two_files(path, Path(pairs.target).expanduser(), settings)}
@@ -78,7 +78,8 @@ def timing_sources(settings: DataSettings, pairs: ParallelSettings) -> list[tupl
     return [(pairs.prefix + source, "") for source in sources if source]
 
 
-def _refuse(path: Path | None, settings: DataSettings, pairs: ParallelSettings) -> None:
+def check_parallel(path: Path | None, settings: DataSettings, pairs: ParallelSettings) -> None:
+    """Refuses flags that contradict each other, and a file of texts without its targets."""
     for split, file, target in (
         ("dev", settings.dev, pairs.dev_target),
         ("test", settings.test, pairs.test_target),
@@ -96,7 +97,8 @@ def _refuse(path: Path | None, settings: DataSettings, pairs: ParallelSettings) 
     if path is None or pairs.target:
         return
     names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else [path.name] if path.exists() else []
-    if names and not any(suffix_of(Path(name)) in SUFFIXES for name in names):
+    readable = any(suffix_of(Path(name)) in SUFFIXES for name in names) or (path.is_file() and format_of(path))
+    if names and not readable:
         what = f"{path} holds no table, but {', '.join(names[:6])}" if path.is_dir() else f"{path} is no table"
         raise DataError(what, "give two files, as in --data train.en --target train.de; or a CSV, TSV or JSONL")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from limbeck.core.errors import DataError
 from limbeck.data.settings import DataSettings
-from limbeck.data.sources.files import file_text, read_file, suffix_of
+from limbeck.data.sources.files import file_text, format_of, read_file
 from limbeck.data.sources.tables import Table
 
 _SHAPE = "write it as SQuAD does: data → paragraphs → context, qas → question, answers → text, answer_start"
@@ -16,7 +16,7 @@ _SHAPE = "write it as SQuAD does: data → paragraphs → context, qas → quest
 
 def read_squad(path: Path, settings: DataSettings) -> Table:
     """One row per question. A .json file that is not in SQuAD's layout is read as any table is."""
-    if suffix_of(path) == ".json":
+    if format_of(path) == ".json":
         try:
             found = json.loads(file_text(path, settings))
         except (ValueError, RecursionError):

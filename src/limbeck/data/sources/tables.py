@@ -21,6 +21,7 @@ class Table:
     lines: Sequence[int] = ()  # the line each row starts on, for files that have lines
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # column → class names its integers stand for
     blank: int = 0  # empty lines, skipped
+    notes: tuple[str, ...] = ()  # how the file was read, where its name does not say
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
