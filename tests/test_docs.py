@@ -1,21 +1,48 @@
 """What is written follows from the code and the Records."""
 
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import BertConfig, BertForMaskedLM
-
-from tiny import VOCABULARY, make_rows, make_tokenizer
 
 HOME = Path(__file__).resolve().parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(HOME / "docs")
-    make = importlib.import_module("make")
+    make, sandbox, run_blocks = (importlib.import_module(name) for name in ("make", "sandbox", "run_blocks"))
+PAGE = """\
+# Some page
+
+<!-- a comment -->
+```sh
+limbeck methods \\
+    hinton  # shows it
+limbeck methods nothing
+echo a   b > said.txt
+```
+
+<!-- not run: it takes a hub -->
+```sh
+limbeck distill --teacher someone/something
+```
+
+Words.
+```python
+raise ValueError("no")
+```
+
+```toml
+seeds = 2
+```
+
+```toml
+# run.toml
+seeds = 3
+```
+"""
 
 
 def python_lines(place: int) -> str:
@@ -48,19 +75,39 @@ def test_the_five_lines_of_the_readme_run(tmp_path, teacher_folder, reviews):
 
 
 @pytest.mark.slow
-def test_the_lines_about_language_models_run(tmp_path):
-    torch.manual_seed(0)
-    shape = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 64}
-    teacher = BertForMaskedLM(BertConfig(vocab_size=len(VOCABULARY), max_position_embeddings=64, **shape))
-    for part in (teacher, make_tokenizer()):
-        part.save_pretrained(tmp_path / "my-language-model")
-    (tmp_path / "corpus.txt").write_text("\n".join(row["text"] for row in make_rows()), encoding="utf-8")
-    brief = (
-        "measure={'speed': False, 'bootstrap': 200}, student="  # timing takes long, and the lines above time already
-    )
-    run(python_lines(2).replace("student=", brief), tmp_path)
-    student = BertForMaskedLM.from_pretrained(tmp_path / "small")
-    assert student.config.num_hidden_layers == 3
+@pytest.mark.filterwarnings("ignore:'pin_memory'")
+def test_the_commands_of_the_readme_run(tmp_path):
+    """The Python lines have a test of their own; all other pages are run by `make docs-check`."""
+    folder = sandbox.make(tmp_path / "sandbox")
+    assert run_blocks.run_page(HOME / "README.md", folder, only=("sh",)) == []
+    assert (folder / "answers.csv").read_text(encoding="utf-8").count("\n") == 21  # a header and a line for each row
+
+
+@pytest.mark.parametrize("page", [*run_blocks.PAGES, HOME / "CONTRIBUTING.md"], ids=lambda path: path.name)
+def test_pages_link_to_what_is_there(page):
+    for target in re.findall(r"\]\(([^)#]*)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 130
+
+
+def test_a_failing_block_is_reported_with_its_place(tmp_path):
+    page, folder = tmp_path / "page.md", tmp_path / "sandbox"
+    folder.mkdir()
+    page.write_text(PAGE, encoding="utf-8")
+    failures = run_blocks.run_page(page, folder)
+    assert [failure.splitlines()[0] for failure in failures] == [
+        "page.md:4: limbeck methods nothing",
+        "page.md:17:     Traceback (most recent call last):",
+        "page.md:21: a run file needs a name in its first line, as in # run.toml",
+    ]
+    assert "there is no method 'nothing'" in failures[0]
+    assert "line 18, in <module>" in failures[1]
+    assert (folder / "run.toml").read_text(encoding="utf-8").endswith("seeds = 3\n")
+    assert (folder / "said.txt").read_text(encoding="utf-8") == "a b\n"
+    assert [block.not_run for block in run_blocks.blocks(page) if block.not_run] == ["it takes a hub"]
 
 
 def test_every_verb_and_table_has_its_knobs():
@@ -69,3 +116,24 @@ def test_every_verb_and_table_has_its_knobs():
         assert knob in page.split("## limbeck cache")[1]
     for table in ("### blocks", "### mask"):
         assert page.count(table) == len(make.VERBS)
+
+
+def test_a_short_table_has_the_rows_of_its_rule():
+    record = make.Record.load(make.RESULTS / f"{make.SHORT}.json")
+    rows = make.short_rows(record)
+    students = [arm for arm in record.arms if arm.role == "student"]
+    assert rows[0].role == "teacher"
+    assert max(students, key=lambda arm: arm.mean(record.metric)) in rows
+    assert min(students, key=lambda arm: arm.size.parameters) in rows
+    assert min(students, key=lambda arm: arm.speed.p50_ms) in rows
+    assert [arm.name for arm in rows if arm.role == "baseline"] == ["finetune"]
+    assert len(rows) <= 5
+    shown = make.results("short")
+    assert "| unclear |" in shown
+    assert f"{len(record.arms) - len(rows)} more rows" in shown
+
+
+def test_the_readme_tells_what_each_task_gained():
+    lines = make.results("stories").splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"- {title}" for title in make.STORIES.values()]
+    assert all("interval" in line for line in lines)
