@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+
+from limbeck.cli.app import VERBS, app
 
 HOME = Path(__file__).resolve().parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(HOME / "docs")
     make, sandbox, run_blocks = (importlib.import_module(name) for name in ("make", "sandbox", "run_blocks"))
+MADE = make.pages()  # once: it reads every Record
 PAGE = """\
 # Some page
 
@@ -56,9 +60,9 @@ def run(lines: str, folder: Path) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.mark.parametrize("path", make.pages(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", MADE, ids=lambda path: path.name)
 def test_pages_are_up_to_date(path):
-    assert path.read_text(encoding="utf-8") == make.pages()[path], "run docs/make.py"
+    assert path.read_text(encoding="utf-8") == MADE[path], "run docs/make.py"
 
 
 def test_readme_names_both_commands():
@@ -87,6 +91,20 @@ def test_the_commands_of_the_readme_run(tmp_path):
 def test_pages_link_to_what_is_there(page):
     for target in re.findall(r"\]\(([^)#]*)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+@pytest.fixture(scope="module")
+def flags() -> set[str]:
+    """Every option of every verb."""
+    verbs = {verb: typer.main.get_command(app([verb])).commands[verb] for verb in VERBS}
+    options = [param for verb in verbs.values() for param in verb.params]
+    return {flag for option in options for flag in (*option.opts, *option.secondary_opts)} | {"--help", "--help-all"}
+
+
+@pytest.mark.parametrize("page", run_blocks.PAGES, ids=lambda path: path.name)
+def test_pages_name_no_option_that_is_not_there(page, flags):
+    named = set(re.findall(r"(?<![\w-])--[a-z][\w.-]*\w", page.read_text(encoding="utf-8")))
+    assert sorted(named - flags) == []
 
 
 def test_the_readme_is_short():
