@@ -1,6 +1,6 @@
 """Runs every command and every block of README and docs, page by page, in a folder of tiny models and files.
 
-.venv/bin/python docs/run_blocks.py                     # all pages, shortened: one epoch, no latencies
+.venv/bin/python docs/run_blocks.py                     # all pages, shortened: one epoch, one seed, no latencies
 .venv/bin/python docs/run_blocks.py README.md --whole   # one page, as it stands there
 
 A block in `sh` is run line by line, one in `python` with the names that the blocks before it left. One in `toml` or
@@ -37,7 +37,8 @@ _FILE = re.compile(r"# ([\w-]+\.(?:toml|py))\n")
 _SHELL = re.compile(r"[|<>&;*$]")  # what only a shell can do
 _SHORT = ("--epochs", "1", "--measure.no-speed", "--measure.bootstrap", "200")
 SHORTER = {
-    **dict.fromkeys(("distill", "compare", "train"), _SHORT),
+    **dict.fromkeys(("distill", "compare"), (*_SHORT, "--seeds", "1")),
+    "train": _SHORT,
     "bench": ("--measure.repeats", "1", "--measure.rounds", "5"),
 }
 
