@@ -36,6 +36,7 @@ def _texts(folder: Path) -> None:
     for name, rows in (("reviews", reviews), ("test", tiny.make_rows(80, seed=1)), ("other", tiny.make_rows(seed=2))):
         tiny.write_csv(folder / f"{name}.csv", rows)
     texts = [str(row["text"]) for row in reviews]
+    tiny.write_csv(folder / "texts.csv", [{"text": text} for text in texts])
     tiny.write_csv(folder / "new.csv", [{"text": text} for text in texts[:20]])
     (folder / "new.txt").write_text("\n".join(texts[:5]) + "\n", encoding="utf-8")
     tiny.write_csv(
