@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test quick check format wheel benchmarks docs clean
+.PHONY: setup demo test quick check format wheel benchmarks docs docs-check clean
 
 setup: $(STAMP)  ## an environment in .venv with everything the project needs
 
@@ -46,6 +46,10 @@ benchmarks: setup  ## every benchmark, one after the other; many hours on two id
 
 docs: setup  ## the pages that follow from the code and the Records
 	$(BIN)/python docs/make.py
+
+docs-check: setup  ## every command and block of README and docs, on tiny models; before a release
+	$(BIN)/python docs/make.py --check
+	OMP_NUM_THREADS=1 $(BIN)/python docs/run_blocks.py
 
 clean:
 	rm -rf $(VENV) dist build

@@ -1,4 +1,4 @@
-"""Writes the pages that follow from the code and the Records, and the measured parts of the README.
+"""Writes the pages that follow from the code and the Records, and the measured parts of README and other pages.
 
 .venv/bin/python docs/make.py           # write
 .venv/bin/python docs/make.py --check   # say what is out of date, and fail
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from encoders_page import KNOBS, SETS, order
 from encoders_page import page as encoders_page
-from translation_page import SETS as TRANSLATED
-from translation_page import page as translation_page
+from multi30k_page import SETS as TRANSLATED
+from multi30k_page import page as multi30k_page
 from truncated_page import page as truncated_page
 from truncated_page import picture as truncated_picture
 from truncated_page import told
@@ -22,13 +22,14 @@ from truncated_page import told
 from limbeck.core.card import METHODS
 from limbeck.core.files import write_text
 from limbeck.core.knob import TABLES, Settings
-from limbeck.core.record import Record
+from limbeck.core.record import Arm, Record
 from limbeck.core.task import TaskInfo
 from limbeck.jobs.compare_settings import CompareRun
 from limbeck.jobs.settings import CacheRun, Run, TrainRun
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
-from limbeck.report.summary import gap_sentences
+from limbeck.report import figures as n
+from limbeck.report.summary import conclusion, gap_sentences
 from limbeck.report.table import markdown_table
 
 HOME = Path(__file__).resolve().parent.parent
@@ -36,7 +37,15 @@ RESULTS = HOME / "benchmarks" / "results"
 VERBS: dict[str, type[Settings]] = {"distill": Run, "compare": CompareRun, "train": TrainRun, "cache": CacheRun}
 TRUNCATED = "imdb_words"  # the Record of docs/truncated.md
 OF_WORDS = ("cached_words", "chunked", "store")  # benchmarks with a table of their own
-DEFAULT = "tail-50"  # of many students, the one whose comparisons the README tells
+DEFAULT = "tail-50"  # of many students, the one whose comparisons a task's page tells
+SHORT = "encoders_sst2"  # the Record of the README's table
+SHORT_COLUMNS = ("shape", "quality", "gain", "verdict", "parameters", "bytes", "p50")
+STORIES = {  # the Record of a task → what it is about, in the README
+    "rotten_tomatoes": "Classes (Rotten Tomatoes)",
+    "imdb_words": "Masked words (IMDB)",
+    "wikitext_words": "Next words (WikiText-2)",
+    "multi30k": "Translation (Multi30k, English to German)",
+}
 _OF = re.compile(r"(?P<what>.+)_(?P<source>[^_]+_k\d+)")  # bytes_per_token_bert_k50
 MARKED = re.compile(r"(<!-- (?P<name>[\w-]+): made by docs/make.py -->\n).*?(<!-- end -->)", re.S)
 
@@ -111,15 +120,59 @@ def _knob_rows(schema: type[Settings], prefix: str) -> Iterator[str]:
 
 
 def results(name: str) -> str:
-    """A marked part of the README, from the Record of the same name, or from those of several benchmarks."""
+    """A marked part of a page, from the Record of the same name, or from those of several benchmarks."""
     found = sorted(path.stem for path in RESULTS.glob("*.json"))
     if name == "benchmarks":
         return limits_table(stem for stem in found if stem not in OF_WORDS)
     if name == "word-benchmarks":
         return limits_table(stem for stem in found if stem in OF_WORDS)
-    if name not in found:
-        return f"Not measured yet; `benchmarks/{name}.py` does.\n"
-    return measured(Record.load(RESULTS / f"{name}.json"))
+    if name == "stories":
+        return stories({stem: title for stem, title in STORIES.items() if stem in found})
+    stem = SHORT if name == "short" else name
+    if stem not in found:
+        return f"Not measured yet; `benchmarks/{stem}.py` does.\n"
+    record = Record.load(RESULTS / f"{stem}.json")
+    return short_table(record) if name == "short" else measured(record)
+
+
+def short_table(record: Record) -> str:
+    """A comparison in a few rows, which a rule chooses."""
+    rows = short_rows(record)
+    left = len(record.arms) - len(rows)
+    rule = "the teacher, the best student, the same without a teacher, the smallest and the fastest student"
+    more = f" ({left} more rows: [all](docs/encoders.md))" if left else ""
+    table = markdown_table([record.but(arms=rows, artifacts=[])], SHORT_COLUMNS)
+    return f"{table}\n\n{n.opening(rule)}{more}. {_tested(record)}\n"
+
+
+def short_rows(record: Record) -> list[Arm]:
+    """The teacher, the best student, that one without a teacher, and the smallest and the fastest student."""
+    students = n.by_quality(record, n.students_of(record))
+    plain = n.baseline_of(record, students[0])
+    smallest = min((arm for arm in students if arm.size), key=lambda arm: arm.size.parameters, default=None)
+    fastest = min((arm for arm in students if arm.speed), key=lambda arm: arm.speed.p50_ms, default=None)
+    chosen = [arm for arm in (n.teacher_of(record), students[0], plain, smallest, fastest) if arm]
+    return [arm for arm in record.arms if arm.name in {one.name for one in chosen}]
+
+
+def _tested(record: Record) -> str:
+    gains = [n.gain_of(record, arm) for arm in record.arms]
+    sure = next((gain.confidence for gain in gains if gain), 0.95)
+    return (
+        f"Gains are over the same student without a teacher, with their {100 * sure:.4g} % intervals: "
+        f"{n.plural(len(record.seeds), 'seed')}, {n.plural(n.tested_rows(record), f'test {n.units(record).row}')}."
+    )
+
+
+def stories(titles: Mapping[str, str]) -> str:
+    """What the teacher gave, one sentence for each Record."""
+    said = {title: _gain_sentence(Record.load(RESULTS / f"{stem}.json")) for stem, title in titles.items()}
+    return "".join(f"- {title}: {sentence}\n" for title, sentence in said.items()) or "Not measured yet.\n"
+
+
+def _gain_sentence(record: Record) -> str:
+    default = next((c for c in record.comparisons if c.better == DEFAULT and c.metric == record.metric), None)
+    return told(record, default) if default else conclusion(record)
 
 
 def measured(record: Record) -> str:
@@ -128,11 +181,7 @@ def measured(record: Record) -> str:
     said = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
     if record.kind == "compare":
         said = order(record) or next(iter(gap_sentences(record)), "")
-        return f"{markdown_table([record])}\n\n{said}\n".replace("\n\n\n", "\n")
-    more = (
-        "\n\nAll of it, with a picture: [docs/truncated.md](docs/truncated.md).\n" if record.name == TRUNCATED else "\n"
-    )
-    return f"{markdown_table([record])}\n\n{said}{more}"
+    return f"{markdown_table([record])}\n\n{said}".rstrip() + "\n"
 
 
 def limits_table(names: Iterable[str]) -> str:
@@ -163,22 +212,23 @@ def limited(record: Record) -> dict[tuple[str, float], dict[str, float]]:
     return found
 
 
-def readme() -> str:
-    text = (HOME / "README.md").read_text(encoding="utf-8")
+def with_results(page: Path) -> str:
+    """A page with its marked parts made again."""
+    text = page.read_text(encoding="utf-8")
     return MARKED.sub(lambda found: found[1] + results(found["name"]) + found[3], text)
 
 
 def pages() -> dict[Path, str]:
     docs = HOME / "docs"
-    made = {docs / "methods.md": methods_page(), docs / "knobs.md": knobs_page(), HOME / "README.md": readme()}
+    made = {docs / "methods.md": methods_page(), docs / "knobs.md": knobs_page()}
     if compared := {name: r for name in (*SETS, *KNOBS) if (r := _kept(f"encoders_{name}"))}:
         made[docs / "encoders.md"] = encoders_page(compared)
     if translated := {name: r for name in TRANSLATED if (r := _kept(name))}:
-        made[docs / "translation.md"] = translation_page(translated, _kept("translating"))
-    if (path := RESULTS / f"{TRUNCATED}.json").exists():
-        record = Record.load(path)
+        made[docs / "multi30k.md"] = multi30k_page(translated, _kept("translating"))
+    if record := _kept(TRUNCATED):
         made |= {docs / "truncated.md": truncated_page(record), docs / "truncated.svg": truncated_picture(record)}
-    return made
+    by_hand = [page for page in (HOME / "README.md", *sorted(docs.glob("*.md"))) if page not in made]
+    return made | {page: with_results(page) for page in by_hand if MARKED.search(page.read_text(encoding="utf-8"))}
 
 
 def _kept(name: str) -> Record | None:

@@ -2,23 +2,58 @@
 
 import contextlib
 import importlib
+import re
 from pathlib import Path
 
 import pytest
 import torch
+import typer
 from transformers import BertConfig, BertForMaskedLM, pipeline
 
+from limbeck.cli.app import VERBS, app
 from tiny import VOCABULARY, make_rows, make_tokenizer
 
 HOME = Path(__file__).resolve().parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(HOME / "docs")
-    make = importlib.import_module("make")
+    make, sandbox, run_blocks = (importlib.import_module(name) for name in ("make", "sandbox", "run_blocks"))
+MADE = make.pages()  # once: it reads every Record
+PAGE = """\
+# Some page
+
+<!-- a comment -->
+```sh
+limbeck methods \\
+    hinton  # shows it
+limbeck methods nothing
+echo a   b > said.txt
+```
+
+<!-- not run: it takes a hub -->
+```sh
+limbeck distill --teacher someone/something
+```
+
+Words.
+```python
+raise ValueError("no")
+```
+
+```toml
+seeds = 2
+```
+
+```toml
+# run.toml
+seeds = 3
+```
+"""
 
 
-def python_lines(place: int) -> str:
-    lines = README.split("```python\n")[place].split("```")[0]
+def python_lines(page: str) -> str:
+    """The first ones of a page."""
+    lines = page.split("```python\n")[1].split("```")[0]
     assert len([line for line in lines.splitlines() if line.strip()]) <= 7
     return lines
 
@@ -33,9 +68,9 @@ def run(lines: str, folder: Path) -> dict:
     return names
 
 
-@pytest.mark.parametrize("path", make.pages(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", MADE, ids=lambda path: path.name)
 def test_pages_are_up_to_date(path):
-    assert path.read_text(encoding="utf-8") == make.pages()[path], "run docs/make.py"
+    assert path.read_text(encoding="utf-8") == MADE[path], "run docs/make.py"
 
 
 def test_readme_names_both_commands():
@@ -45,7 +80,7 @@ def test_readme_names_both_commands():
 
 @pytest.mark.slow
 def test_the_five_lines_of_the_readme_run(tmp_path, teacher_folder, reviews):
-    lines = python_lines(1).replace("my-classifier", str(teacher_folder)).replace("reviews.csv", str(reviews))
+    lines = python_lines(README).replace("my-classifier", str(teacher_folder)).replace("reviews.csv", str(reviews))
     result = run(lines, tmp_path)["result"]
     assert (tmp_path / "report.html").exists()
     opened = pipeline("text-classification", model=str(tmp_path / "small"), device="cpu")
@@ -64,7 +99,7 @@ def test_the_lines_about_language_models_run(tmp_path):
     for part in (teacher, make_tokenizer()):
         part.save_pretrained(tmp_path / "my-language-model")
     (tmp_path / "corpus.txt").write_text("\n".join(row["text"] for row in make_rows()), encoding="utf-8")
-    result = run(python_lines(2), tmp_path)["result"]
+    result = run(python_lines((HOME / "docs" / "language-models.md").read_text(encoding="utf-8")), tmp_path)["result"]
     assert result.student.config.num_hidden_layers == 3
     text = "the [MASK] is good"
     inputs = result.tokenizer(text, return_tensors="pt")
@@ -74,9 +109,80 @@ def test_the_lines_about_language_models_run(tmp_path):
     assert abs(opened(text)[0]["score"] - best) < 1e-5
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:'pin_memory'")
+def test_the_commands_of_the_readme_run(tmp_path):
+    """The Python lines have a test of their own; all other pages are run by `make docs-check`."""
+    folder = sandbox.make(tmp_path / "sandbox")
+    assert run_blocks.run_page(HOME / "README.md", folder, only=("sh",)) == []
+    assert (folder / "answers.csv").read_text(encoding="utf-8").count("\n") == 21  # a header and a line for each row
+
+
+@pytest.mark.parametrize("page", [*run_blocks.PAGES, HOME / "CONTRIBUTING.md"], ids=lambda path: path.name)
+def test_pages_link_to_what_is_there(page):
+    for target in re.findall(r"\]\(([^)#]*)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+@pytest.fixture(scope="module")
+def flags() -> set[str]:
+    """Every option of every verb."""
+    verbs = {verb: typer.main.get_command(app([verb])).commands[verb] for verb in VERBS}
+    options = [param for verb in verbs.values() for param in verb.params]
+    return {flag for option in options for flag in (*option.opts, *option.secondary_opts)} | {"--help", "--help-all"}
+
+
+@pytest.mark.parametrize("page", run_blocks.PAGES, ids=lambda path: path.name)
+def test_pages_name_no_option_that_is_not_there(page, flags):
+    named = set(re.findall(r"(?<![\w-])--[a-z][\w.-]*\w", page.read_text(encoding="utf-8")))
+    assert sorted(named - flags) == []
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 130
+
+
+def test_a_failing_block_is_reported_with_its_place(tmp_path):
+    page, folder = tmp_path / "page.md", tmp_path / "sandbox"
+    folder.mkdir()
+    page.write_text(PAGE, encoding="utf-8")
+    failures = run_blocks.run_page(page, folder)
+    assert [failure.splitlines()[0] for failure in failures] == [
+        "page.md:4: limbeck methods nothing",
+        "page.md:17:     Traceback (most recent call last):",
+        "page.md:21: a run file needs a name in its first line, as in # run.toml",
+    ]
+    assert "there is no method 'nothing'" in failures[0]
+    assert "line 18, in <module>" in failures[1]
+    assert (folder / "run.toml").read_text(encoding="utf-8").endswith("seeds = 3\n")
+    assert (folder / "said.txt").read_text(encoding="utf-8") == "a b\n"
+    assert [block.not_run for block in run_blocks.blocks(page) if block.not_run] == ["it takes a hub"]
+
+
 def test_every_verb_and_table_has_its_knobs():
     page = make.knobs_page()
     for knob in ("`top`", "`blocks.length`", "`mask.share`"):
         assert knob in page.split("## limbeck cache")[1]
     for table in ("### blocks", "### mask"):
         assert page.count(table) == len(make.VERBS)
+
+
+def test_a_short_table_has_the_rows_of_its_rule():
+    record = make.Record.load(make.RESULTS / f"{make.SHORT}.json")
+    rows = make.short_rows(record)
+    students = [arm for arm in record.arms if arm.role == "student"]
+    assert rows[0].role == "teacher"
+    assert max(students, key=lambda arm: arm.mean(record.metric)) in rows
+    assert min(students, key=lambda arm: arm.size.parameters) in rows
+    assert min(students, key=lambda arm: arm.speed.p50_ms) in rows
+    assert [arm.name for arm in rows if arm.role == "baseline"] == ["finetune"]
+    assert len(rows) <= 5
+    shown = make.results("short")
+    assert "| unclear |" in shown
+    assert f"{len(record.arms) - len(rows)} more rows" in shown
+
+
+def test_the_readme_tells_what_each_task_gained():
+    lines = make.results("stories").splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"- {title}" for title in make.STORIES.values()]
+    assert all("interval" in line for line in lines)

@@ -1,4 +1,4 @@
-"""docs/python.md does what it says, block after block."""
+"""docs/parts.md does what it says, block after block."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from examples import blocks_of
 from limbeck.core.card import METHODS
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "python.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "parts.md"
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory'")
@@ -18,7 +18,7 @@ def test_every_block_runs(tmp_path, monkeypatch, capsys):
     scope = {"__name__": __name__}
     try:
         for number, block in enumerate(blocks):
-            exec(compile(block, f"docs/python.md, block {number}", "exec"), scope)
+            exec(compile(block, f"docs/parts.md, block {number}", "exec"), scope)
     finally:
         METHODS.pop("margin-example", None)
     assert "does better than" in capsys.readouterr().out

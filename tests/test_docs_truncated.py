@@ -1,4 +1,4 @@
-"""docs/truncated.md and the README's tables about words, from Records made up here."""
+"""docs/truncated.md and the tables of pages about words, from Records made up here."""
 
 import importlib
 import xml.etree.ElementTree as ElementTree
@@ -133,8 +133,7 @@ def test_the_page_is_made_when_its_record_is_there(words, tmp_path, monkeypatch)
     shown = make.results("imdb_words")
     assert "| 3 layers, tail-8 |" in shown
     assert "“3 layers, tail-50” and “3 layers, none” differ in perplexity." in shown
-    assert "docs/truncated.md" in shown
-    assert "“3 layers, full”" not in shown  # the README tells the default; the page tells all
+    assert "“3 layers, full”" not in shown  # a task's page tells the default; its own page tells all
 
 
 def test_figures_of_one_kind_and_limit_share_a_line(tmp_path, monkeypatch):

@@ -30,7 +30,7 @@ def test_the_card_and_the_flag(plugin):
 
 def test_the_command_of_the_page(plugin, taught, reviews, tmp_path):
     [command] = blocks_of(PAGE.read_text(encoding="utf-8"), "sh")
-    places = {"margin.py": plugin, "DIR": taught, "reviews.csv": reviews, "runs/small": tmp_path / "small"}
+    places = {"margin.py": plugin, "my-classifier": taught, "reviews.csv": reviews, "runs/small": tmp_path / "small"}
     words = [str(places.get(word, word)) for word in shlex.split(command)[1:]]
     said = finish(start(*words, *QUICK))
     assert said.code == 0, said.err

@@ -1,4 +1,4 @@
-"""docs/translation.md: Kim and Rush's table on Multi30k, from the Records of benchmarks/multi30k.py."""
+"""docs/multi30k.md: Kim and Rush's table on Multi30k, from the Records of benchmarks/multi30k.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETS = {"multi30k": "test_2016_flickr", "multi30k_2017": "test_2017_flickr"}
 
 def page(records: Mapping[str, Record], timed: Record | None = None) -> str:
     parts = [
-        "# Translation, by word and by sentence",
+        "# Multi30k: translation, by word and by sentence",
         "Multi30k, English to German, made by `benchmarks/multi30k.py`: `limbeck train` makes the teacher, "
         "`limbeck compare` its students. K is the width of the beam; p(ŷ) the probability that a model gives its own "
         "best translation; the perplexities are of the given targets and of the teacher's translations; gains are in "
