@@ -12,7 +12,7 @@ from limbeck.core.knob import Settings, knob
 class MeasureSettings(Settings):
     metric: str = knob(
         "",
-        "what stops training, chooses the best model and leads the report: accuracy, matthews, f1_macro, pearson, …; "
+        "what stops training, chooses the best model and leads the report: accuracy, f1_macro, pearson and so on; "
         "by default the task's own",
         short="--metric",
     )
