@@ -80,6 +80,7 @@ def test_recipes_of_language_models_compare_within_a_budget(kind, tmp_path):
         ("truncated", "finetune", "perplexity")
     ]
     assert found.record.failed == []
+    assert found.record.floor.title == "unigrams of train"
     for name in ("finetune", "truncated"):
         assert found.record.arm(name).runs[0].curve[-1].step == 1
         assert found.record.arm(name).runs[0].fidelity.divergence > 0
@@ -197,6 +198,8 @@ def test_a_language_model_is_evaluated_on_texts_in_hand(kind, tmp_path):
     assert ours.task.kind == kind
     assert ours.data.splits["test"].rows == written.data.splits["test"].rows > 20
     assert ours.arms[0].runs[0].quality == written.arms[0].runs[0].quality
+    assert ours.floor == written.floor
+    assert ours.floor.title == "unigrams of test"
     beside = library.evaluate(network, texts, teacher=Model(network, tokenizer), **how)
     assert beside.arm("student").runs[0].fidelity.agreement == 1.0
 
@@ -209,6 +212,7 @@ def test_a_translator_is_evaluated_on_rows_in_hand(translator, pairs):
     assert record.data.splits["test"].rows == 30
     assert {"bleu", "chrf", "perplexity"} <= record.arms[0].runs[0].quality.keys()
     assert record.samples[0].source in sources
+    assert record.floor.title == "copied source"
 
 
 def test_texts_with_labels_are_evaluated_in_hand(taught):

@@ -38,6 +38,8 @@ def test_the_record_holds_three_arms_and_a_sentence(job, reviews):
     assert record.comparisons[0].sentence.startswith("Distillation ")
     assert record.arm("distilled").runs[0].fidelity.agreement > 0.7
     assert record.arm("distilled").runs[0].curve[-1].terms.keys() == {"labels", "soft"}
+    assert record.floor.title.startswith("most frequent class (")
+    assert record.floor.quality["matthews"] == 0
     assert record.data.read == 240
     assert sum(split.rows for split in record.data.splits.values()) == 240
     assert record.knobs["objective"]["hinton"] == {"weight": 0.5, "temperature": 4.0}

@@ -109,6 +109,8 @@ def test_distill_measures_three_models_on_sentences_or_questions(kind, distilled
     assert near.agreement > 0.7
     assert near.teacher_right_rows > near.teacher_wrong_rows
     assert record.arm("teacher").runs[0].fidelity is None
+    assert record.floor.title.startswith("most frequent tag (O)" if kind == "tag" else "most frequent answer (")
+    assert record.floor.quality["f1"] < record.arm("plain").mean("f1")
     labels = {score.label for score in record.arm("teacher").runs[0].per_class}
     assert labels == ({"GOOD", "BAD"} if kind == "tag" else set())
     assert record.arm("distilled").runs[0].curve[-1].terms.keys() == {"labels", "soft"}

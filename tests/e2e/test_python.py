@@ -9,6 +9,7 @@ import limbeck
 from limbeck import Labels, LogitRegression, Model, Shrink, SoftTargets
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.record import Record
+from limbeck.report.figures import warnings
 from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer
 
 FAST = {"train": {"epochs": 1, "learning_rate": 1e-3}, "measure": {"speed": False, "bootstrap": 200}}
@@ -70,14 +71,18 @@ def test_a_datasets_object_with_splits(taught):
         "label", names
     )
     splits = datasets.DatasetDict(train=data.select(range(140)), validation=data.select(range(140, 170)))
-    splits["test"] = data.select(range(170, 200))
+    splits["test"] = data.select([0, 1, *range(170, 200)])
     result = limbeck.distill(taught, splits, baseline=False, **FAST)
     assert result.record.task.labels == ("negative", "positive")
     assert {name: split.rows for name, split in result.record.data.splits.items()} == {
         "train": 140,
         "dev": 30,
-        "test": 30,
+        "test": 32,
     }
+    assert result.record.data.overlap == 2
+    for arm in result.record.arms:
+        assert arm.runs[0].unseen["accuracy"] != arm.runs[0].quality["accuracy"]
+    assert any("2 of 32 test rows stand in train too" in one.text for one in warnings(result.record))
     assert result.record.arm("teacher").mean("accuracy") > 0.7
 
 

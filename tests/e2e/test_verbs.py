@@ -20,6 +20,8 @@ def test_train_makes_a_teacher_that_knows_its_labels(fitted):
     record = Record.load(folder)
     assert record.kind == "train"
     assert record.arms[0].mean("accuracy") > 0.7
+    assert record.floor.title.startswith("most frequent class (")
+    assert record.floor.quality.keys() == record.arms[0].runs[0].quality.keys()
     assert str(folder / "report.html") in said.out
     assert str(folder / "model") in said.out
     assert TrainRun(**read_run(folder / "run.toml")).train.epochs == 4
@@ -62,6 +64,10 @@ def test_eval_gives_every_figure(taught, held_out, tmp_path):
         assert name in said.out
         assert f"{value:.4f}" in said.out
     assert "F1 of positive" in said.out
+    assert record.floor.title.startswith("most frequent class of test (")
+    assert f"{record.floor.quality['accuracy']:.4f}" in said.out
+    run = record.arms[0].runs[0]
+    assert sum(map(sum, run.confusion)) == sum(one.rows for one in run.reliability) == 120
     assert record.data.splits["test"].rows == 120
     assert str(tmp_path / "eval" / "report.html") in said.out
     assert (tmp_path / "eval" / "report.html").exists()
