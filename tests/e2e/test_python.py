@@ -193,3 +193,10 @@ def test_a_resumed_run_refuses_other_data(tmp_path):
 def test_bf16_trains_without_a_gpu_too(taught, reviews):
     result = limbeck.distill(taught, reviews, baseline=False, **{**FAST, "train": {"epochs": 1, "precision": "bf16"}})
     assert {tensor.dtype for tensor in result.student.state_dict().values()} == {torch.float32}
+
+
+def test_a_short_run_is_not_timed_unasked(taught, reviews, tmp_path):
+    quick = {"epochs": 1, "baseline": False, "measure": {"bootstrap": 200}}
+    record = limbeck.distill(taught, reviews, out=tmp_path / "x", **quick).record
+    assert [arm.speed for arm in record.arms] == [None, None]
+    assert any("so short a run" in note and "limbeck bench" in note for note in record.notes)
