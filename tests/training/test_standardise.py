@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from tests.tiny import GOOD, make_classifier, make_rows, make_tokenizer
 from transformers import (
     AlbertConfig,
     AutoModelForSequenceClassification,
@@ -22,7 +23,6 @@ from transformers import (
 
 import limbeck
 from limbeck.training.standardise import Scale, final_linear, restore_units, standardised, start_at_mean
-from tests.tiny import GOOD, make_classifier, make_rows, make_tokenizer
 
 SIZES = {"vocab_size": 40, "num_labels": 1, "pad_token_id": 0}
 BERT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
