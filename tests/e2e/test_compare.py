@@ -1,11 +1,11 @@
 """`limbeck compare`: the real thing on tiny models, killed, resumed, with columns that fail, and in little time."""
 
-import json
 import signal
 
 import pytest
 from transformers import DebertaV2Config, DebertaV2ForSequenceClassification, TrainerCallback
 
+from limbeck.core.checksum import read_sealed
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.core.record import Record
 from limbeck.jobs.compare import compare
@@ -238,7 +238,7 @@ def test_a_large_budget_changes_nothing(taught, reviews, tmp_path):
         compare(taught, reviews, ["finetune", "hinton"], out=tmp_path / name, budget_minutes=minutes, **FAST)
         for name, minutes in (("rich", 10_000), ("free", 0))
     )
-    assert json.loads((tmp_path / "rich" / "budget.json").read_text()) == {"finetune": 1.0, "hinton": 1.0}
+    assert read_sealed(tmp_path / "rich" / "budget.json") == {"finetune": 1.0, "hinton": 1.0}
     for a, b in zip(rich.record.arms, free.record.arms, strict=True):
         assert [run.quality for run in a.runs] == [run.quality for run in b.runs]
 

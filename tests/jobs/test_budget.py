@@ -1,6 +1,5 @@
 """Time is shared fairly."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -8,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import TrainerCallback
 
+from limbeck.core.checksum import read_sealed
 from limbeck.core.progress import Silent
 from limbeck.jobs.budget import Stopwatch, _shorter, fit_to_budget, shares
 from limbeck.jobs.compare_settings import CompareRun, columns_of
@@ -71,7 +71,7 @@ def arms():
 
 
 def settled(folder):
-    return json.loads((folder / "budget.json").read_text())
+    return read_sealed(folder / "budget.json")
 
 
 class Kill(TrainerCallback):

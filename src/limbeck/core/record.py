@@ -5,11 +5,13 @@ A Record is plain data: pydantic writes it as JSON and reads it back. Quantities
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from limbeck.core.checksum import DamagedError, sealed, unsealed
 from limbeck.core.errors import DataError
 from limbeck.core.files import write_text
 from limbeck.core.knob import Frozen
@@ -260,15 +262,16 @@ class Record(Frozen):
         return next(arm for arm in self.arms if arm.name == name)
 
     def save(self, path: Path | str) -> Path:
-        return write_text(path, self.model_dump_json(indent=1) + "\n")
+        content = sealed(json.loads(self.model_dump_json()))
+        return write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: Path | str) -> Record:
         path = Path(path)
         file = path / "record.json" if path.is_dir() else path
         try:
-            return cls.model_validate_json(file.read_text(encoding="utf-8"))
+            return cls.model_validate_json(json.dumps(unsealed(file.read_text(encoding="utf-8"))))
         except FileNotFoundError:
             raise DataError(f"no record at {file}", "give the folder of a finished run, or its record.json") from None
-        except (ValidationError, ValueError) as error:
+        except (DamagedError, ValidationError, ValueError) as error:
             raise DataError(f"{file} is not a Limbeck record: {str(error).splitlines()[0]}", "run it again") from None

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from limbeck.core.checksum import FILES, checksums, sealed
 from limbeck.core.errors import ModelError
 from limbeck.core.files import atomic_folder
 from limbeck.core.progress import no_progress_bars
@@ -58,7 +59,8 @@ def convert(folder: Path | str, out: Path | str, precision: Precision = "int8", 
     with atomic_folder(Path(out)) as part:
         specification.save(str(part))
         tokenizer.save_pretrained(part)
-        (part / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(sealed({**facts, FILES: checksums(part)}), indent=1)
+        (part / FACTS).write_text(text + "\n", encoding="utf-8")
     return Path(out)
 
 

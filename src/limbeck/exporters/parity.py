@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from limbeck.core.checksum import FILES, DamagedError, check_files, read_sealed
 from limbeck.core.errors import LimbeckError, ModelError
 from limbeck.core.process import main_first
 from limbeck.core.progress import no_progress_bars
 from limbeck.engines.base import Engine, Hypothesis
-from limbeck.engines.ctranslate2 import CTranslate2Engine, find_facts
+from limbeck.engines.ctranslate2 import FACTS, CTranslate2Engine
 from limbeck.engines.transformers import TransformersEngine, generation_config
 from limbeck.exporters.ctranslate2 import Precision, convert, facts_about
 from limbeck.teachers.settings import TranslateSettings
@@ -87,10 +88,13 @@ def _same(one: Engine, other: Engine, sample: list[str], beam: int) -> int:
 def _converted(
     source: Path, home: Path, precision: Precision, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> Path:
-    """The conversion in `home`, made anew where it is missing or of other weights or settings."""
+    """The conversion in `home`, made anew where it is missing, damaged, or of other weights or settings."""
     out = home / f"ct2-{precision}"
-    if find_facts(out) == facts_about(model, tokenizer, precision):
-        return out
+    with suppress(DamagedError):
+        facts = read_sealed(out / FACTS)
+        check_files(out, facts.pop(FILES, {FACTS: ""}))  # one without checksums is made anew
+        if facts == facts_about(model, tokenizer, precision):
+            return out
     return convert(source, out, precision, generation_config(model).forced_bos_token_id)
 
 

@@ -6,7 +6,6 @@ every seed of it is trained alike. What an arm does not need goes to the others;
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -16,7 +15,8 @@ from pathlib import Path
 
 from transformers import TrainerCallback, TrainerControl
 
-from limbeck.core.files import write_text
+from limbeck.core.checksum import DamagedError, read_sealed, write_sealed
+from limbeck.core.errors import LimbeckError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.jobs.plan import ArmPlan, Training, Trial
 from limbeck.jobs.trial import remove, run_trial
@@ -55,20 +55,30 @@ class Stopwatch(TrainerCallback):  # type: ignore[misc]
 def fit_to_budget(arms: Sequence[ArmPlan], minutes: float, folder: Path, watcher: Watcher) -> tuple[list[ArmPlan], str]:
     """The arms with their epochs scaled, and a note. What was settled once holds when a run is resumed."""
     file = folder / FILE
-    scales = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    scales = _settled_before(file)
     if new := [arm for arm in arms if arm.name not in scales]:
         watcher.say(f"timing the first steps of {', '.join(arm.name for arm in new) if scales else 'every column'}")
         # A column that was refused before finds the others settled: it gets its part of the budget, nothing of theirs.
         scales |= _scales(new, 60 * minutes * len(new) / len(arms), folder / "timing")
         least = min(scales.values(), default=1.0)
         scales |= {arm.name: least for arm in new if arm.name not in scales}  # it may train when tried again
-        write_text(file, json.dumps(scales))
+        write_sealed(file, scales)
     found = [
         arm.with_trainings(_shorter(step, scales[arm.name], arm.data.count(step.targets)) for step in arm.trainings)
         for arm in arms
     ]
     got = "; ".join(f"{new.name} {new.epochs:.3g} of {old.epochs:.3g}" for old, new in zip(arms, found, strict=True))
     return found, f"A budget of {minutes:g} min was shared out. Epochs trained: {got}."
+
+
+def _settled_before(file: Path) -> dict[str, float]:
+    try:
+        return read_sealed(file) if file.exists() else {}
+    except DamagedError as error:
+        raise LimbeckError(
+            f"{file} is damaged: {error}",
+            "delete it, and columns that are not finished are timed again; or choose another folder with --out",
+        ) from None
 
 
 def _scales(arms: Sequence[ArmPlan], seconds: float, folder: Path) -> dict[str, float]:

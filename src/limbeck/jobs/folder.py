@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import errno
-import json
 import shutil
 import tempfile
+import tomllib
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from limbeck.core.checksum import DamagedError, read_sealed, write_sealed
 from limbeck.core.errors import LimbeckError, MismatchError
 from limbeck.core.files import explained, write_text
 from limbeck.core.process import barrier, is_main
-from limbeck.jobs.settings import Job, differences, read_run, write_run
+from limbeck.jobs.settings import Job, differences, read_run, run_checksum, write_run
 from limbeck.students.model_folder import quiet, save_folder
 
 if TYPE_CHECKING:
@@ -91,18 +92,25 @@ def write_or_match_run(folder: Path, run: Job, fingerprints: Mapping[str, str]) 
     Knobs that concern speed or display alone may differ. A column of a comparison that could not be built before is
     written down when it can."""
     file, prints = folder / RUN_FILE, folder / PRINTS_FILE
+    written = write_run(run)
     if not file.exists():
-        write_text(prints, json.dumps(fingerprints, indent=1) + "\n")
-        write_text(file, write_run(run))
+        write_sealed(prints, {**fingerprints, RUN_FILE: [run_checksum(run, tomllib.loads(written))]})
+        write_text(file, written)
         return
-    begun = type(run)(**read_run(file))
+    table = read_run(file)
+    before = _read_prints(prints) if prints.exists() else dict(fingerprints)
+    begun, checksums = type(run)(**table), before.pop(RUN_FILE, None)
+    if checksums is not None and run_checksum(begun, table) not in checksums:
+        raise MismatchError(
+            f"{file} is damaged, or was changed after the run wrote it",
+            "put it back as it was, or choose another folder with --out",
+        )
     then, now = begun.settled_as(run), run.settled_as(begun)
     if changed := differences(then, now):
         raise MismatchError(
             f"{folder} was started with other knobs ({'; '.join(changed[:4])})",
             "resume with the same ones, or choose another folder with --out",
         )
-    before = json.loads(prints.read_text(encoding="utf-8")) if prints.exists() else fingerprints
     new = {name for name in fingerprints.keys() - before.keys() if _untrained(folder, column=name.partition(" of ")[2])}
     other = [name for name in fingerprints if name not in new and fingerprints[name] != before.get(name)]
     if other:
@@ -110,10 +118,23 @@ def write_or_match_run(folder: Path, run: Job, fingerprints: Mapping[str, str]) 
             f"since {folder} was started its {' and '.join(other)} changed",
             "put the files back as they were, or choose another folder with --out",
         )
-    if new:
-        write_text(prints, json.dumps({**before, **fingerprints}, indent=1) + "\n")
-    if then != begun or now != then:
-        write_text(file, write_run(now))
+    rewritten = write_run(now)
+    renewed = then != begun or now != then
+    if new or renewed:  # a run killed between the two files finds the checksum of either
+        now_too = {run_checksum(now, tomllib.loads(rewritten)), *(checksums or [])}
+        write_sealed(prints, {**before, **fingerprints, RUN_FILE: sorted(now_too)})
+    if renewed:
+        write_text(file, rewritten)
+
+
+def _read_prints(file: Path) -> dict[str, Any]:
+    try:
+        return read_sealed(file)
+    except DamagedError as error:
+        raise MismatchError(
+            f"{file} is damaged, so whether teacher and data are still those of this run is not known: {error}",
+            "delete it if they are, then --resume; or choose another folder with --out",
+        ) from None
 
 
 def _untrained(folder: Path, column: str) -> bool:
@@ -136,7 +157,7 @@ def ensure_saved(model: Model, place: Path) -> Path:
     """The folder of a model; one that is not in a folder of its own is saved in `place`."""
     if model.source and Path(model.source).is_dir():
         return Path(model.source)
-    if is_main() and not place.exists():
+    if is_main():
         with _moved_to(place) as part, quiet():
             save_folder(model.network, model.processor, part)
     barrier()

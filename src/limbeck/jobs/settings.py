@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
@@ -304,8 +305,19 @@ def differences(old: Settings, new: Settings) -> list[str]:
     a, b = _flat(old.model_dump()), _flat(new.model_dump())
     free = set(_free(new))
     changed = [key for key in sorted(a | b) if a.get(key) != b.get(key)]
-    bare = {key: re.sub(r"^columns\.[^.]+\.", "", key) for key in changed}  # without the column it is of
-    return [f"{key}: {a.get(key)} → {b.get(key)}" for key in changed if bare[key] not in free]
+    return [f"{key}: {a.get(key)} → {b.get(key)}" for key in changed if _in_column(key) not in free]
+
+
+def run_checksum(run: Settings, table: Options) -> str:
+    """Of a run file as it was read: of its knobs, whatever its comments, without those that may change."""
+    free = set(_free(run))
+    knobs = {key: value for key, value in _flat(table).items() if _in_column(key) not in free}
+    return f"{zlib.crc32(json.dumps(knobs, sort_keys=True, default=str).encode()):08x}"
+
+
+def _in_column(key: str) -> str:
+    """A dotted knob without the column it is of."""
+    return re.sub(r"^columns\.[^.]+\.", "", key)
 
 
 def _free(settings: BaseModel, prefix: str = "") -> Iterator[str]:

@@ -7,22 +7,25 @@ writes.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 from pydantic import BaseModel, Field
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import load_model, save_model
 from transformers import PreTrainedModel, TrainerCallback, set_seed
 
+from limbeck.core.checksum import FILES, DamagedError, check_files, checksums, read_sealed, write_sealed
 from limbeck.core.compress import Mask
 from limbeck.core.device import find_device
-from limbeck.core.files import atomic, explained, write_text
+from limbeck.core.errors import MismatchError
+from limbeck.core.files import atomic, explained
 from limbeck.core.process import barrier, is_main
 from limbeck.core.progress import Watcher
 from limbeck.core.record import CurvePoint, Disagreement, SeedResult
@@ -35,7 +38,7 @@ from limbeck.students.load import name_outputs
 from limbeck.students.model_folder import quiet, save_folder
 from limbeck.tasks.base import EncodedData
 from limbeck.training.bridges import add_bridges, drop_bridges
-from limbeck.training.callbacks import HoldMask, Watch, switching
+from limbeck.training.callbacks import HoldMask, Watch, check_checkpoint, switching
 from limbeck.training.standardise import Scale, final_linear, start_at_mean
 from limbeck.training.trainer import Distiller
 
@@ -56,7 +59,8 @@ class TrialResult(BaseModel, frozen=True, arbitrary_types_allowed=True):
 
     @classmethod
     def load(cls, home: Path) -> TrialResult:
-        kept = json.loads((home / RESULT).read_text(encoding="utf-8"))
+        kept = read_sealed(home / RESULT)
+        check_files(home, kept.pop(FILES, {}))
         return cls(**kept, statistics=load_file(home / TEST)["statistics"], model=home / "model")
 
 
@@ -93,7 +97,12 @@ def run_trial(trial: Trial, folder: Path, watcher: Watcher, callbacks: Sequence[
     home = folder / trial.name
     if is_main():
         (home / FAILED).unlink(missing_ok=True)  # what failed before is tried again
-    found = TrialResult.load(home) if (home / RESULT).exists() else _train(trial, home, watcher, callbacks)
+    found = None
+    if (home / RESULT).exists():
+        with _mended(home, f"{trial.title} is trained again", watcher):
+            found = TrialResult.load(home)
+    if found is None:
+        found = _train(trial, home, watcher, callbacks)
     for leftover in (*home.glob("checkpoints*"), *home.glob("step-*")):  # also of one killed right before this
         remove(leftover)
     watcher.at(trial.title, 1.0)
@@ -140,6 +149,16 @@ def _before(model: PreTrainedModel, arm: ArmPlan) -> dict[str, float]:
     return {name: value for name, value in arm.data.evaluator.dev_metrics(model).items() if name != "loss"}
 
 
+@contextmanager
+def _mended(folder: Path, remedy: str, watcher: Watcher) -> Iterator[None]:
+    """Deletes what a step or a trial left behind if it turns out damaged, and says so: it is computed again."""
+    try:
+        yield
+    except (DamagedError, OSError, ValueError, KeyError, SafetensorError, MismatchError) as error:
+        watcher.say(f"{folder} is damaged, so {remedy}: {error}")
+        remove(folder)
+
+
 def remove(folder: Path) -> None:
     if is_main():
         shutil.rmtree(folder, ignore_errors=True)
@@ -161,12 +180,12 @@ class _TrialRunner:
 
     def step(self, number: int, step: PlannedStep) -> None:
         """Takes the model through a step, or takes what the step left behind."""
-        folder = self._folder(number)
+        folder, done = self._folder(number), False
         if (folder / DONE).exists():
-            load_model(self.model, folder / WEIGHTS)
-            self.mask = Mask.load(folder / MASK) if (folder / MASK).exists() else Mask()
-            self.progress = Progress(**json.loads((folder / DONE).read_text(encoding="utf-8")))
-        else:
+            with _mended(folder, "this step is run again", self.watcher):
+                self._load_step(folder)
+                done = True
+        if not done:
             self._run_step(number, step)
             if number + 1 < len(self.trial.arm.steps):  # the last step needs no folder: result.json marks it done
                 self._save_step(folder)
@@ -176,7 +195,12 @@ class _TrialRunner:
     def _run_step(self, number: int, step: PlannedStep) -> None:
         if isinstance(step, Training):
             trainer = self._trainer(number, step)
-            trainer.train(resume_from_checkpoint=trainer.last_complete_checkpoint())
+            newest = trainer.last_complete_checkpoint()
+            if newest:
+                with _mended(self._checkpoints(number), "this training begins anew", self.watcher):
+                    check_checkpoint(Path(newest))
+                trainer.accelerator.wait_for_everyone()
+            trainer.train(resume_from_checkpoint=newest if newest and Path(newest).exists() else None)
             self.progress = self.progress.after(trainer, self._sign)
         elif isinstance(step, Apply):
             change = step.compress.apply(self.model, self.mask, self._calibration(step.calibrate))
@@ -260,7 +284,8 @@ class _TrialRunner:
         )
         with atomic(self.home / TEST) as part:
             save_file({"uids": found.uids, "statistics": found.statistics}, part)
-        write_text(self.home / RESULT, json.dumps(whole.model_dump()))  # last, so that what has one is whole
+        if is_main():  # last, so that what has one is whole
+            write_sealed(self.home / RESULT, {**whole.model_dump(), FILES: checksums(self.home, "model", TEST, MASK)})
         barrier()
         return whole
 
@@ -274,7 +299,16 @@ class _TrialRunner:
             save_model(self.model, str(part))
         if self.mask.live:
             self.mask.save(folder / MASK)
-        write_text(folder / DONE, json.dumps(self.progress.model_dump()))
+        if is_main():
+            write_sealed(folder / DONE, {**self.progress.model_dump(), FILES: checksums(folder, leave=DONE)})
+
+    def _load_step(self, folder: Path) -> None:
+        """What the step left behind."""
+        progress = read_sealed(folder / DONE)
+        check_files(folder, progress.pop(FILES, {}))
+        load_model(self.model, folder / WEIGHTS)
+        self.mask = Mask.load(folder / MASK) if (folder / MASK).exists() else Mask()
+        self.progress = Progress(**progress)
 
     def _folder(self, number: int) -> Path:
         step = self.trial.arm.steps[number]

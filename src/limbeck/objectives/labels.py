@@ -67,8 +67,8 @@ class Labels(Objective):
 
     class_weights: str | dict[str, float] = knob(
         "",
-        "how much each class counts: balanced, or weights as in spam=5,ham=1; balanced counts rare ones more, by rows / "
-        "(classes · rows of the class), several labels by rows without / rows with the label; unnamed ones count 1",
+        "how much each class counts: balanced, or weights as in spam=5,ham=1; balanced counts rare ones more, by rows "
+        "/ (classes · rows of the class), several labels by rows without / rows with the label; unnamed ones count 1",
         source="scikit-learn, class_weight",
         short="--class-weights",
     )

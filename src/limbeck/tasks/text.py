@@ -30,6 +30,7 @@ from limbeck.data.splits import Splits
 from limbeck.data.text.examples import Corpus, Encoded, Examples, concatenate, encode, read_texts, relabel
 from limbeck.data.text.labels import is_generic, permutation
 from limbeck.data.tinybert import MaskedWords, words_from
+from limbeck.data.uids import augmented_uid
 from limbeck.data.windows import Windows
 from limbeck.measure.evaluator import Evaluator, TextEvaluator
 from limbeck.measure.predictions import log_sigmoid, log_softmax, logits_of, predict
@@ -248,14 +249,25 @@ def _made_up(settings: AugmentSettings, setup: Setup[Corpus], place: Path, watch
     train = setup.splits.train
     name = f"{settings.model_dump_json()} {setup.fingerprints['data']} {setup.fingerprints['tokenizer']}"
     file = place / f"augmented-{blake2b(name.encode(), digest_size=6).hexdigest()}.jsonl"
-    if not file.exists():
+    found = _read_made_up(file)
+    if found is None:
         mask = setup.data.processor.mask_token or ""
         made = augment(train, settings, mask=mask, masker=_masker(settings, setup), watcher=watcher)
         rows = zip(made.uids.tolist(), made.texts, made.pairs or [""] * len(made), strict=True)
         lines = (json.dumps({"uid": uid, "text": text, "pair": pair}) + "\n" for uid, text, pair in rows)
         write_text(file, "".join(lines))
-    found = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-    return unlabelled({row["uid"]: (row["text"], row["pair"]) for row in found}, train)
+        return made
+    return unlabelled(found, train)
+
+
+def _read_made_up(file: Path) -> dict[int, tuple[str, str]] | None:
+    """None where there is no file, or one whose texts do not fit their uids: it is damaged, and made again."""
+    try:
+        lines = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        found = {row["uid"]: (row["text"], row["pair"]) for row in lines}
+        return found if all(uid == augmented_uid(*texts) for uid, texts in found.items()) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _masker(settings: AugmentSettings, setup: Setup[Corpus]) -> MaskedWords | None:

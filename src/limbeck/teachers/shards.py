@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from safetensors.numpy import save
 
+from limbeck.core.checksum import DamagedError
 from limbeck.core.errors import MismatchError
 from limbeck.core.files import atomic, explained, locked, sweep, write_text
 from limbeck.core.process import is_main
@@ -45,10 +46,6 @@ T = TypeVar("T")
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
 _TYPES = {"F16": np.float16, "F32": np.float32, "I32": np.int32, "I64": np.int64, "U8": np.uint8}
-
-
-class DamagedError(Exception):
-    """A file that is not what was written."""
 
 
 class Index(NamedTuple):

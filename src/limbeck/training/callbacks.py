@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainingArguments
 
+from limbeck.core.checksum import FILES, DamagedError, check_files, checksums, read_sealed, write_sealed
 from limbeck.core.compress import Mask
-from limbeck.core.files import write_text
+from limbeck.core.process import barrier
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.trace import Teacher
 from limbeck.teachers.switch import Switch
@@ -19,7 +21,7 @@ COMPLETE = "complete"  # written last into a checkpoint folder
 
 
 class MarkComplete(TrainerCallback):
-    """Marks a checkpoint once Trainer has written all of it, with the seconds of training behind it."""
+    """Marks a checkpoint once Trainer has written all of it, with checksums and the seconds of training so far."""
 
     def __init__(self) -> None:
         self._before, self._start = 0.0, time.perf_counter()
@@ -30,12 +32,24 @@ class MarkComplete(TrainerCallback):
 
     def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
         marker = Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE
-        self._before, self._start = float(marker.read_text()) if marker.exists() else 0.0, time.perf_counter()
+        self._before, self._start = read_sealed(marker)["seconds"] if marker.exists() else 0.0, time.perf_counter()
 
     def on_save(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        barrier()  # every process has files of its own in it
         if state.is_world_process_zero and folder.is_dir():
-            write_text(folder / COMPLETE, str(self.seconds))
+            write_sealed(folder / COMPLETE, {"seconds": self.seconds, FILES: checksums(folder, leave=COMPLETE)})
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Raises a DamagedError where a resumed training would read something else than was written."""
+    check_files(folder, read_sealed(folder / COMPLETE).get(FILES, {}))
+    best = json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))["best_model_checkpoint"]
+    if best and Path(best).name != folder.name:
+        other = folder.parent / Path(best).name
+        if not (other / COMPLETE).exists():
+            raise DamagedError(f"{other} is gone")
+        check_files(other, read_sealed(other / COMPLETE).get(FILES, {}))
 
 
 class Watch(TrainerCallback):
