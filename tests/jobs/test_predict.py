@@ -3,8 +3,6 @@
 import csv
 import io
 import json
-import os
-import subprocess
 import sys
 
 import numpy as np
@@ -15,7 +13,9 @@ from transformers import BertConfig, BertForQuestionAnswering, BertForTokenClass
 
 import limbeck
 from limbeck.core.errors import DataError, KnobError
-from running import ENVIRONMENT
+from limbeck.engines.transformers import TransformersEngine
+from limbeck.exporters.ctranslate2 import convert
+from limbeck.students.load import load
 from running import limbeck as command
 from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer
 from tiny_language import byte_level, make_causal, make_masked, save
@@ -122,14 +122,13 @@ def test_texts_go_on_as_by_the_pipeline(tmp_path):
         assert ours == [theirs(text, **how)[0]["generated_text"] for text in texts]
 
 
-def test_sources_are_translated(reverser_folder):
-    assert limbeck.predict(reverser_folder, ["a b c", ""])[1] == {"translation": None}
-    network, tokenizer = limbeck.tasks.base.load(reverser_folder, "translate")
-    from limbeck.engines.transformers import TransformersEngine
-
-    sources = ["a b c", "d e"]
+def test_sources_are_translated_by_either_engine(reverser_folder, tmp_path):
+    network, tokenizer = load(reverser_folder, "translate")
+    sources = ["a b c", "", "d e"]
     expected = [one[0].text for one in TransformersEngine(network, tokenizer).translate(sources, 5)]
-    assert [one["translation"] for one in limbeck.predict(reverser_folder, sources)] == expected
+    for folder in (reverser_folder, convert(reverser_folder, tmp_path / "converted", "float32")):
+        found = [one["translation"] for one in limbeck.predict(folder, sources)]
+        assert found == [expected[0], None, expected[2]]
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
@@ -158,20 +157,15 @@ def test_one_text_and_lines_of_standard_input(teacher_folder, monkeypatch):
     label, probability = one.out.split()
     assert label in ("negative", "positive")
     assert 0.5 <= float(probability) <= 1
-    lines = "a good film\n\na bad film, with a tab\n"
-    child = [sys.executable, "-m", "limbeck", "predict", str(teacher_folder)]
-    said = subprocess.run(child, input=lines, capture_output=True, text=True, env=ENVIRONMENT)
-    assert said.returncode == 0, said.stderr
-    found = said.stdout.split("\n")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a good film\n\na bad film,\twith a tab\n"))
+    said = command("predict", teacher_folder)
+    assert said.code == 0, said.err
+    found = said.out.split("\n")
     assert (found[0], found[1], len(found)) == (one.out.strip(), "\t", 4)
-
-
-def test_a_run_stands_for_its_model(teacher_folder, tmp_path):
-    run = tmp_path / "run"
-    (run / "model").parent.mkdir()
-    os.symlink(teacher_folder, run / "student")
-    (run / "run.toml").write_text("")
-    assert limbeck.predict(run, ["a film"]) == limbeck.predict(teacher_folder, ["a film"])
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a good film\ta plot\na film\n"))
+    said = command("predict", teacher_folder)
+    assert said.code == 2
+    assert "line 2 has 1 parts between tabs" in said.err
 
 
 @pytest.mark.parametrize(
@@ -193,3 +187,20 @@ def test_slips_are_told_with_the_remedy(teacher_folder, tmp_path, monkeypatch, h
     with pytest.raises(error, match=message):
         limbeck.predict(teacher_folder, **how)
     assert not (tmp_path / "answers.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        ({"label": "good", "probability": 0.5}, {"label": "good", "probability": "0.500"}),
+        ({"labels": ["a", "b"], "probabilities": [0.9, 0.8]}, {"labels": "a 0.900, b 0.800"}),
+        ({"labels": [], "probabilities": [], "probability_a": 0.1}, {"labels": "", "every class": "a 0.100"}),
+        ({"words": [["a"], ["b"]], "probabilities": [[0.1], [0.2]]}, {"words": "a 0.100; b 0.200"}),
+        ({"words": ["Ada"], "tags": ["B-X"], "entities": [{"type": "X", "text": "Ada"}]}, {"entities": "X Ada"}),
+        ({"translation": None}, {"translation": ""}),
+    ],
+)
+def test_people_see_few_columns(answer, shown):
+    from limbeck.cli.predict import _for_people
+
+    assert _for_people(answer) == shown

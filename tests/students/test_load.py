@@ -17,7 +17,7 @@ from limbeck.core.errors import MismatchError, ModelError
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint, tokenizers_equal
 from limbeck.core.task import TaskInfo
 from limbeck.students.load import kind_of, kind_saved, load, load_saved
-from limbeck.students.model_folder import quiet
+from limbeck.students.model_folder import find_folder, quiet
 from limbeck.students.sizes import clip_max_length, shape_of
 from students.tiny_encoders import LABELS, classifier, logits, tokenizer
 
@@ -337,3 +337,24 @@ def test_a_saved_model_opens_with_its_own_head(folder: Path) -> None:
 def test_a_new_head_needs_to_know_its_labels(folder: Path) -> None:
     with pytest.raises(ValueError, match="TaskInfo"):
         load(folder, "classify", new_head=True)
+
+
+def test_the_folder_of_a_run_stands_for_its_model(teacher_folder, tmp_path):
+    for name, files in {"small": ["student"], "taught": ["model"], "both": ["student", "model"]}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.toml").touch()
+        for model in files:
+            (tmp_path / name / model).symlink_to(teacher_folder)
+        assert find_folder(tmp_path / name) == tmp_path / name / files[0]
+    assert load_saved(tmp_path / "small")[0].num_parameters() == load_saved(teacher_folder)[0].num_parameters()
+    assert find_folder(teacher_folder) == teacher_folder
+
+
+def test_a_run_without_its_one_model_is_refused(tmp_path):
+    (tmp_path / "run.toml").touch()
+    with pytest.raises(ModelError, match=r"holds an unfinished run\n.*--resume"):
+        load_saved(tmp_path)
+    (tmp_path / "record.json").touch()
+    (tmp_path / "arms" / "hinton-seed0" / "model").mkdir(parents=True)
+    with pytest.raises(ModelError, match=r"a comparison of several models\n.*arms/hinton-seed0/model"):
+        load_saved(tmp_path)

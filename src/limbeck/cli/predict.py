@@ -13,6 +13,7 @@ import typer
 from limbeck.cli.flags import with_knobs
 from limbeck.cli.verb import gather
 from limbeck.core.errors import DataError, KnobError
+from limbeck.core.task import TEXT_KINDS
 from limbeck.jobs.settings import PredictRun
 
 if TYPE_CHECKING:
@@ -54,14 +55,15 @@ def predict(
     from limbeck.jobs.predict import Predictor
     from limbeck.jobs.predict import predict as job
 
+    predictor = Predictor.of(run, model)
+    lines = _lines(sys.stdin, predictor.task.info.kind in (*TEXT_KINDS, "answer"))
     if run.out:
         with watching() as watcher:
-            answers = job(model, list(_lines(sys.stdin)) if piped else data, run=run, watcher=watcher)
+            answers = job(model, list(lines) if piped else data, run=run, watcher=watcher)
         typer.echo(f"answers {run.out} ({len(answers):,} rows)")
         return
-    predictor = Predictor.of(run, model)
     if piped or text:
-        some = _chunks(_lines(sys.stdin), run.batch_size) if piped else [data]
+        some = _chunks(lines, run.batch_size) if piped else [data]
         rows = (predictor.task.new_rows(part)[1] for part in some)
         _show((row, answer) for part in rows for row, answer in zip(part, predictor.answers(part), strict=True))
         return
@@ -77,12 +79,12 @@ def predict(
             typer.echo(f"… and {len(every) - SHOWN:,} rows more; --out answers.csv writes all of them")
 
 
-def _lines(stream: Iterable[str]) -> Iterator[str | tuple[str, ...]]:
-    """A text per line; where the first line has a tab, two texts."""
-    pairs = None
+def _lines(stream: Iterable[str], may_pair: bool) -> Iterator[str | tuple[str, ...]]:
+    """A text per line; of a task that may have pairs, two texts where the first line has a tab."""
+    pairs = False
     for number, line in enumerate(stream, 1):
         line = line.removesuffix("\n").removesuffix("\r")
-        pairs = "\t" in line if pairs is None else pairs
+        pairs = may_pair and "\t" in line if number == 1 else pairs
         parts = tuple(line.split("\t"))
         if pairs and len(parts) != 2:
             raise DataError(f"line {number} has {len(parts)} parts between tabs, but line 1 has two", "mend that line")
@@ -113,19 +115,34 @@ def _table(found: Sequence[tuple[Inputs, Answer]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    names = next((list(answer) for _, answer in found if answer), [])
+    shown = [(row, _for_people(answer)) for row, answer in found]
+    names = next((list(answer) for _, answer in shown if any(answer.values())), [])
     table = Table("text", *names, box=None, pad_edge=False, header_style="dim")
-    for row, answer in found:
-        parts = " ".join(row) if "tags" in answer else " | ".join(row)
-        table.add_row(*(escape(part) for part in (parts, *(_readable(answer.get(name)) for name in names))))
+    for row, answer in shown:
+        parts = (" " if "entities" in answer else " | ").join(row)
+        table.add_row(*(escape(part) for part in (parts, *(answer.get(name, "") for name in names))))
     Console().print(table)
 
 
+def _for_people(answer: Answer) -> dict[str, str]:
+    """An answer in few columns: a word or label stands beside its probability, and of tags only entities are shown."""
+    if "entities" in answer:
+        found: Any = answer["entities"] or []
+        return {"entities": _listed([one["type"] for one in found], [one["text"] for one in found])}
+    values = {name: value for name, value in answer.items() if not name.startswith("probability_")}
+    sure: Any = values.pop("probabilities", None)
+    shown = {name: _listed(value, sure) if sure is not None else _readable(value) for name, value in values.items()}
+    each = {name.removeprefix("probability_"): value for name, value in answer.items() if name not in values}
+    each.pop("probabilities", None)
+    return shown | ({"every class": _listed(list(each), list(each.values()))} if each else {})
+
+
+def _listed(names: Any, values: Any) -> str:
+    """'film 0.31, plot 0.12'; of several masks, one list after the other."""
+    if names and isinstance(names[0], list):
+        return "; ".join(map(_listed, names, values))
+    return ", ".join(f"{_readable(name)} {_readable(value)}" for name, value in zip(names, values, strict=True))
+
+
 def _readable(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    if isinstance(value, dict):
-        return f"{value['type']} {value['text']}"
-    if isinstance(value, list):
-        return ("; " if any(isinstance(one, list) for one in value) else ", ").join(map(_readable, value))
-    return "" if value is None else str(value)
+    return f"{value:.3f}" if isinstance(value, float) else "" if value is None else str(value)
