@@ -178,7 +178,7 @@ def test_one_text_and_lines_of_standard_input(teacher_folder, monkeypatch):
         ({"data": [""]}, DataError, "every row has an empty text"),
         ({"data": ["x"], "windows": {"stride": 3}}, KnobError, "no effect for --task classify"),
         ({"data": ["x"], "batchsize": 3}, KnobError, "did you mean 'batch_size'"),
-        ({"data": ["x"], "device": "warp"}, KnobError, "device 'warp' cannot be used"),
+        ({"data": ["x"], "device": "mps"}, KnobError, "no mps device"),
     ],
 )
 def test_slips_are_told_with_the_remedy(teacher_folder, tmp_path, monkeypatch, how, error, message):

@@ -9,7 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from limbeck.core.errors import DataError, KnobError
+from limbeck.core.device import DeviceName, find_device
+from limbeck.core.errors import DataError
 from limbeck.core.progress import ProgressItem, Silent, Watcher
 from limbeck.jobs.answers import beside, check_out, write_answers
 from limbeck.jobs.arguments import AnyModel, documented, model_of, settings_of
@@ -117,14 +118,7 @@ def _is_full(row: Inputs) -> bool:
     return bool(row) and all(part.strip() for part in row)
 
 
-def _on_device(model: Model, device: str) -> Model:
+def _on_device(model: Model, device: DeviceName) -> Model:
     if not hasattr(model.network, "to"):  # CTranslate2's
         return model
-    import torch
-
-    auto = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
-    try:
-        return replace(model, network=model.network.to(auto if device == "auto" else device))
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise KnobError(f"the device '{device}' cannot be used: {reason}", "pass --device cpu") from None
+    return replace(model, network=model.network.to(find_device(device)))

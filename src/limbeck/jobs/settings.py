@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 from pydantic import BaseModel, model_validator
 
 from limbeck.core.card import METHODS
+from limbeck.core.device import DeviceName
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import TABLES, Settings, knob
 from limbeck.core.metric import METRICS, check_metric
@@ -59,7 +60,7 @@ class PredictRun(TaskKnobs):
 
     out: str = knob("", "file for the rows with their answers: .csv, .tsv, .jsonl or .parquet", short="--out")
     batch_size: int = knob(32, "texts per forward pass", at_least=1, short="--batch-size")
-    device: str = knob("auto", "cpu, cuda, cuda:1, mps, …; auto: a GPU where there is one", short="--device")
+    device: DeviceName = knob("auto", "where the model runs; auto: a GPU if there is one", short="--device")
     all_probabilities: bool = knob(False, "classify, multilabel: the probability of every class, not only the answer's")
     top: int = knob(5, "mask-fill: words given for each [MASK]", at_least=1, short="--top")
     max_new_tokens: int = knob(50, "generate: tokens of a continuation at most", at_least=1, short="--max-new-tokens")
