@@ -86,6 +86,11 @@ class TaskKnobs(Knobs):
     trust_remote_code: bool = knob(False, "run Python code that comes with a model; only for code you have read")
     plugin: Plugins = knob("", HELP, short="--plugin")
 
+    @property
+    def metric(self) -> str:
+        """What a person chose to lead with; only a verb that measures has a knob for it."""
+        return ""
+
 
 @table("windows", "windows of long texts, and the columns of token classification and extractive QA", WINDOW_KINDS)
 class WindowSettings(Settings):

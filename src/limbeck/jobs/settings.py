@@ -44,10 +44,14 @@ class MeasuredKnobs(TaskKnobs):
 
     measure: MeasureSettings = knob(MeasureSettings(), "what is measured")
 
+    @property
+    def metric(self) -> str:
+        return self.measure.metric
+
     @model_validator(mode="after")
     def _check_metric(self) -> Self:
         """As far as the task is known: before anything is read."""
-        check_metric(self.measure.metric, METRICS if self.data.task == "auto" else [self.data.task])
+        check_metric(self.metric, METRICS if self.data.task == "auto" else [self.data.task])
         return self
 
 

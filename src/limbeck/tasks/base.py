@@ -251,8 +251,8 @@ class Task(ABC, Generic[R]):
 
     def with_metric(self, info: TaskInfo) -> TaskInfo:
         """With the metric that a person chose, now that the kind and the labels are known."""
-        check_metric(self.knobs.measure.metric, [info.kind], len(info.labels))
-        return replace(info, metric=self.knobs.measure.metric)
+        check_metric(self.knobs.metric, [info.kind], len(info.labels))
+        return replace(info, metric=self.knobs.metric)
 
     def prepare(self, data: object, teacher: Model | None, watcher: Watcher, student: Model | None = None) -> Setup[R]:
         """Reads and encodes what all arms share."""
@@ -380,7 +380,7 @@ def task_of(knobs: Options, model: Model | str | None) -> Task:
     Where neither a person nor the head tells, it is text classification, and the labels tell which."""
     for module in pkgutil.iter_modules(limbeck.tasks.__path__):
         import_module(f"limbeck.tasks.{module.name}")
-    kind, metric = knobs.data.task, knobs.measure.metric
+    kind, metric = knobs.data.task, knobs.metric
     if kind == "auto":
         kind = kind_of_model(model, knobs.trust_remote_code) or "classify"
         check_metric(metric, TEXT_KINDS if kind in TEXT_KINDS else [kind])  # the labels may tell otherwise

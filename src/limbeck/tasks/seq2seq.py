@@ -101,7 +101,7 @@ class Translation(Task[TaughtTexts]):
 
     @property
     def metric(self) -> str:
-        return self.knobs.measure.metric or self.settings.metric
+        return self.knobs.metric or self.settings.metric
 
     @property
     def beam(self) -> int:
