@@ -10,6 +10,7 @@ from limbeck.report import figures as n
 from limbeck.report.figures import failure_sentences as failure_sentences
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
+OF_FLOOR = " of its "  # begins what is told of the share over the floor
 
 
 def headline(record: Record) -> str:
@@ -25,10 +26,9 @@ def headline(record: Record) -> str:
                 f"{_reaches(record, subject, _subject(record, subject, teacher))}. {_floored_teacher(record, teacher)}"
             )
         cost = _cost(record, subject, teacher)
-        comma = (
-            "," if (n.primary(record).unit == "perplexity" or n.floor_score(record)) and cost.startswith(" ") else ""
-        )
-        return f"{_against_teacher(record, subject, teacher, cost)}{comma}{cost}."
+        text = _against_teacher(record, subject, teacher, cost)
+        apart = n.primary(record).unit == "perplexity" or OF_FLOOR in text
+        return f"{text}{',' * (apart and cost.startswith(' '))}{cost}."
     if subject.role == "student" and n.quality(subject, record.metric):
         return f"{_alone(record, subject)}."
     if len(record.arms) > 1:
@@ -68,7 +68,7 @@ def _over_floor(record: Record, mine: float, theirs: float) -> str:
     values = [math.log(value) if of_perplexity else value for value in (mine, theirs, floor)]
     what = "gain in nats" if of_perplexity else "points" if metric.unit in ("share", "hundred") else "gain"
     share = n.share_of(values[0] - values[2], values[1] - values[2])
-    return f", {share} of its {what} over {n.floor_words(record, short=True)}"
+    return f", {share}{OF_FLOOR}{what} over {n.floor_words(record, short=True)}"
 
 
 def _against_teacher(record: Record, student: Arm, teacher: Arm, cost: str) -> str:
