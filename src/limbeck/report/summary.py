@@ -55,8 +55,13 @@ def _at_floor(record: Record, arm: Arm, teacher: Arm | None) -> str:
 def _floored_teacher(record: Record, teacher: Arm) -> str:
     reached = n.quality(teacher, record.metric)
     score = f" ({n.score(n.primary(record), reached.mean)})" if reached else ""
-    than = f"no better than {n.floor_words(record, short=True)}" if record.floor else "the same for every row"
-    return f"The teacher itself is {than}{score}, so there is nothing to keep."
+    return f"The teacher itself {_no_better(record, teacher)}{score}, so there is nothing to keep."
+
+
+def _no_better(record: Record, arm: Arm) -> str:
+    if n.is_constant(arm):
+        return f"answers “{arm.runs[0].constant}” throughout"
+    return f"is no better than {n.floor_words(record, short=True)}"
 
 
 def _over_floor(record: Record, mine: float, theirs: float) -> str:
@@ -169,8 +174,7 @@ def _titled(record: Record, comparison: Comparison) -> str:
     better = next((arm for arm in record.arms if arm.name == comparison.better), None)
     high = comparison.high if n.metric_named(record, comparison.metric).higher_is_better else -comparison.low
     if better and high >= 0 and n.at_floor(record, better):
-        floor = n.floor_words(record, short=True) if record.floor else "one answer for every row"
-        return f"Whether a teacher helped “{better.title}” cannot be told: it is no better than {floor}."
+        return f"Whether a teacher helped “{better.title}” cannot be told: it {_no_better(record, better)}."
     sentence = comparison.sentence
     for arm in n.models(record):
         sentence = sentence.replace(f"“{arm.name}”", f"“{arm.title}”")
