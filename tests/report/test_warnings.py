@@ -71,7 +71,9 @@ def test_a_model_that_answers_the_same_gets_a_red_line_and_no_praise() -> None:
         assert "match" not in text
         assert "helped by" not in text
         assert "keeps" not in text
-    assert "Whether a teacher helped “3 layers, distilled” cannot be told" in conclusion(constant)
+    assert conclusion(constant) == (
+        "Whether a teacher helped “3 layers, distilled” cannot be told: it answers “negative” throughout."
+    )
 
 
 def test_a_constant_answer_is_known_without_labels() -> None:

@@ -111,13 +111,13 @@ class Warning:
 
 def warnings(record: Record) -> list[Warning]:
     """Derived from the record, the most serious first."""
-    learned = *_constants(record), *_floored(record)
-    return [
-        *(Warning(text, True) for text in learned),
+    found = [
+        *(Warning(text, True) for text in (*_constants(record), *_floored(record))),
         *_overlap(record),
         *(Warning(text, True) for text in (*failure_sentences(record), *_busy(record))),
         *(Warning(text, False) for text in _doubts(record)),
     ]
+    return sorted(found, key=lambda one: not one.serious)
 
 
 def _constants(record: Record) -> Iterator[str]:

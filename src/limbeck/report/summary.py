@@ -10,6 +10,7 @@ from limbeck.report import figures as n
 from limbeck.report.figures import failure_sentences as failure_sentences
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
+OF_FLOOR = " of its "  # begins what is told of the share over the floor
 
 
 def headline(record: Record) -> str:
@@ -25,10 +26,9 @@ def headline(record: Record) -> str:
                 f"{_reaches(record, subject, _subject(record, subject, teacher))}. {_floored_teacher(record, teacher)}"
             )
         cost = _cost(record, subject, teacher)
-        comma = (
-            "," if (n.primary(record).unit == "perplexity" or n.floor_score(record)) and cost.startswith(" ") else ""
-        )
-        return f"{_against_teacher(record, subject, teacher, cost)}{comma}{cost}."
+        text = _against_teacher(record, subject, teacher, cost)
+        apart = n.primary(record).unit == "perplexity" or OF_FLOOR in text
+        return f"{text}{',' * (apart and cost.startswith(' '))}{cost}."
     if subject.role == "student" and n.quality(subject, record.metric):
         return f"{_alone(record, subject)}."
     if len(record.arms) > 1:
@@ -55,8 +55,13 @@ def _at_floor(record: Record, arm: Arm, teacher: Arm | None) -> str:
 def _floored_teacher(record: Record, teacher: Arm) -> str:
     reached = n.quality(teacher, record.metric)
     score = f" ({n.score(n.primary(record), reached.mean)})" if reached else ""
-    than = f"no better than {n.floor_words(record, short=True)}" if record.floor else "the same for every row"
-    return f"The teacher itself is {than}{score}, so there is nothing to keep."
+    return f"The teacher itself {_no_better(record, teacher)}{score}, so there is nothing to keep."
+
+
+def _no_better(record: Record, arm: Arm) -> str:
+    if n.is_constant(arm):
+        return f"answers “{arm.runs[0].constant}” throughout"
+    return f"is no better than {n.floor_words(record, short=True)}"
 
 
 def _over_floor(record: Record, mine: float, theirs: float) -> str:
@@ -68,7 +73,7 @@ def _over_floor(record: Record, mine: float, theirs: float) -> str:
     values = [math.log(value) if of_perplexity else value for value in (mine, theirs, floor)]
     what = "gain in nats" if of_perplexity else "points" if metric.unit in ("share", "hundred") else "gain"
     share = n.share_of(values[0] - values[2], values[1] - values[2])
-    return f", {share} of its {what} over {n.floor_words(record, short=True)}"
+    return f", {share}{OF_FLOOR}{what} over {n.floor_words(record, short=True)}"
 
 
 def _against_teacher(record: Record, student: Arm, teacher: Arm, cost: str) -> str:
@@ -169,8 +174,7 @@ def _titled(record: Record, comparison: Comparison) -> str:
     better = next((arm for arm in record.arms if arm.name == comparison.better), None)
     high = comparison.high if n.metric_named(record, comparison.metric).higher_is_better else -comparison.low
     if better and high >= 0 and n.at_floor(record, better):
-        floor = n.floor_words(record, short=True) if record.floor else "one answer for every row"
-        return f"Whether a teacher helped “{better.title}” cannot be told: it is no better than {floor}."
+        return f"Whether a teacher helped “{better.title}” cannot be told: it {_no_better(record, better)}."
     sentence = comparison.sentence
     for arm in n.models(record):
         sentence = sentence.replace(f"“{arm.name}”", f"“{arm.title}”")
