@@ -129,6 +129,43 @@ def page(records: Sequence[Record]) -> str:
     many = len(runs) > 1
     style, script = _read("style.css"), _read("page.js")
     style += _read("writers.css") if any(run.units.decoded for run in runs) else ""
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            runs=runs,
+            many=many,
+            title=f"{len(runs)} runs" if many else records[0].name,
+            style=Markup(style),
+            script=Markup(script),
+            script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            figures=charts.trade_offs(records) if many else [],
+            models=_model_table(records) if many else None,
+        )
+    )
+
+
+def head(record: Record) -> str:
+    """The head of the page as a fragment for a notebook: sentence, warnings, table and one chart, with a style of its
+    own that touches nothing else."""
+    figures = [charts.standing(record), *charts.trade_offs([record]), curves.learning(record)]
+    # What holds for the page and its body holds here for the fragment.
+    style = re.sub(r"(?m)^(:root|html|body)\b", ":scope", _read("style.css"))
+    return (
+        _environment()
+        .get_template("head.html.j2")
+        .render(
+            headline=summary.headline(record),
+            conclusion=summary.conclusion(record),
+            warnings=ranked(record),
+            table=_model_table([record], full(record)),
+            figure=next(filter(None, figures), None),
+            style=Markup(style),
+        )
+    )
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("limbeck.report", "."),
         autoescape=True,
@@ -137,16 +174,7 @@ def page(records: Sequence[Record]) -> str:
         lstrip_blocks=True,
     )
     environment.globals.update(n=n, shape_text=n.shape_text, long_text=LONG_TEXT)
-    return environment.get_template("page.html.j2").render(
-        runs=runs,
-        many=many,
-        title=f"{len(runs)} runs" if many else records[0].name,
-        style=Markup(style),
-        script=Markup(script),
-        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        figures=charts.trade_offs(records) if many else [],
-        models=_model_table(records) if many else None,
-    )
+    return environment
 
 
 def _read(name: str) -> str:
