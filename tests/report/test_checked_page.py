@@ -1,11 +1,13 @@
-"""What the page shows of figures one can trust: floors, warnings by rank, confusion, how sure; every mark with its name,
-one split per axis, no axis without width, tables that visibly scroll."""
+"""What the page shows of figures one can trust: floors, warnings by rank, confusion, how sure.
+
+Every mark has its name, one split per axis, no axis without width, tables that visibly scroll.
+"""
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 import sample
@@ -100,7 +102,7 @@ def test_a_confusion_matrix_of_student_and_teacher(labels: tuple[str, ...]) -> N
         rows = [node for node in tree.iter("text") if node.get("text-anchor") == "end"]
         assert len(rows) == len(labels)
         heights = sorted(float(node.get("y")) for node in rows)
-        assert min(b - a for a, b in zip(heights, heights[1:], strict=False)) >= svg.FONT
+        assert min(b - a for a, b in pairwise(heights)) >= svg.FONT
 
 
 def test_counts_of_a_matrix_are_the_records() -> None:
@@ -126,7 +128,7 @@ def test_a_reliability_curve_with_its_diagonal() -> None:
     assert len(dots) == 30
     assert float(dots[9].get("r")) > float(dots[0].get("r"))
     assert [node for node in tree.iter("line") if node.get("class") == "zero"]
-    assert [name for _, name in figure.legend][0].startswith("Teacher, 6 layers, error 3.1")
+    assert figure.legend[0][1].startswith("Teacher, 6 layers, error 3.1")
 
 
 # Axes and marks

@@ -178,9 +178,11 @@ def _names(placed: Sequence[svg.Placed]) -> Iterator[str]:
 def _leaders(placed: Sequence[svg.Placed]) -> Iterator[str]:
     """A line from each name that stands off to its mark."""
     for at in (at for at in placed if at.leader):
-        x = at.box.left - 2 if at.anchor == "start" else at.box.right + 2
+        x = min(max(at.label.x, at.box.left - 2), at.box.right - 2)  # where the name is nearest
+        beside = not at.box.left <= x < at.box.right - 2
+        y = at.y - 4 if beside else at.box.top if at.label.y < at.y else at.box.bottom
         kind = f"leader tone-{at.label.tone}"
-        yield svg.element("line", x1=at.label.x, y1=at.label.y, x2=x, y2=at.y - 4, class_=kind)
+        yield svg.element("line", x1=at.label.x, y1=at.label.y, x2=x, y2=y, class_=kind)
 
 
 def dodge(pixels: Sequence[float], near: float = 10.0) -> list[float]:
