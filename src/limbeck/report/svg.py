@@ -219,7 +219,7 @@ def place(labels: Sequence[Label], marks: Sequence[Box], bounds: Box) -> list[Pl
         blocked = [*marks, *(done.box for done in placed)]
         free = (
             candidate
-            for look in (_around, _further)
+            for look in (_around, _beside, _anywhere)
             for candidate in look(label, bounds)
             if bounds.holds(candidate.box)
             and not any(candidate.box.overlap(box) for box in blocked)
@@ -258,14 +258,30 @@ def _around(label: Label, bounds: Box) -> list[Placed]:
     return placed
 
 
-def _further(label: Label, bounds: Box) -> list[Placed]:
-    """Every place of a grid, the nearest to the mark first."""
-    wide, mark = name_width(label.text), Box(label.x, label.y, label.x, label.y)
-    placed = []
-    for row in range(int((bounds.bottom - bounds.top) / LINE)):
-        y = bounds.top + LINE * (row + 1) - 3
-        for column in range(1 + max(0, int((bounds.right - bounds.left - wide) / LINE))):
-            left = bounds.left + LINE * column
-            box = Box(left, y - FONT + 1, left + wide, y + 3)
-            placed.append(Placed(label, left, y, "start", box, leader=True))
-    return sorted(placed, key=lambda at: at.box.gap(mark))
+def _beside(label: Label, bounds: Box) -> list[Placed]:
+    """Lines of text left and right of the mark, as names in a column, the nearest first."""
+    columns = [(side * apart, 0.0 if side > 0 else 1.0) for apart in (22.0, 40.0, 70.0, 110.0) for side in (1, -1)]
+    wide = name_width(label.text)
+    placed = _in_lines(label, bounds, [label.x + apart - share * wide for apart, share in columns])
+    return sorted(placed, key=lambda at: 1.5 * abs(at.y - 4 - label.y) + _aside(at))
+
+
+def _anywhere(label: Label, bounds: Box) -> list[Placed]:
+    """Every place of a grid, the nearest first."""
+    room = bounds.right - bounds.left - name_width(label.text)
+    placed = _in_lines(label, bounds, [bounds.left + LINE * column for column in range(1 + max(0, int(room / LINE)))])
+    return sorted(placed, key=lambda at: at.box.gap(Box(label.x, label.y, label.x, label.y)))
+
+
+def _in_lines(label: Label, bounds: Box, lefts: Sequence[float]) -> list[Placed]:
+    lines = [bounds.top + LINE * (row + 1) - 3 for row in range(int((bounds.bottom - bounds.top) / LINE))]
+    wide = name_width(label.text)
+    return [
+        Placed(label, left, y, "start", Box(left, y - FONT + 1, left + wide, y + 3), leader=True)
+        for y in lines
+        for left in lefts
+    ]
+
+
+def _aside(at: Placed) -> float:
+    return max(at.box.left - at.label.x, at.label.x - at.box.right)
