@@ -264,7 +264,9 @@ def _model_table(records: Sequence[Record], keys: Sequence[str] = ()) -> ModelTa
         swatches, subject = {FLOOR: swatch("floor"), **charts.swatches(record)}, n.subject_of(record)
         for arm in table_rows(record):
             kind = FLOOR if arm.name == FLOOR else "lead" if arm is subject and arm.role == "student" else ""
-            cells = _spanning(cells_of(record, arm, shown), _APART.get(kind or arm.role, ""))
+            cells = [(cell, 1) for cell in cells_of(record, arm, shown)]
+            if len(records) == 1:  # a table of many runs sorts, cell by cell
+                cells = _spanning([cell for cell, _ in cells], _APART.get(kind or arm.role, ""))
             rows.append(ModelRow(record, arm, swatches[arm.name], cells, kind))
     return ModelTable(shown, rows)
 
