@@ -152,7 +152,7 @@ def test_the_sentence_says_helped_hurt_or_neither() -> None:
     assert helped.low > 0
     start = "Distillation helped by +1.8 points of accuracy (95% interval +"
     assert helped.sentence.startswith(start)
-    assert helped.sentence.endswith(", 3 seeds, 1,000 test sentences).")
+    assert helped.sentence.endswith(", 3 seeds, 1,000 test rows).")
     hurt = told([800, 802, 799], [816, 820, 818])
     assert hurt.sentence.startswith("Distillation hurt: −1.8 points of accuracy (95% interval −")
     neither = told([810, 800, 805], [805, 808, 798])
@@ -162,7 +162,7 @@ def test_the_sentence_says_helped_hurt_or_neither() -> None:
 
 def test_one_seed_is_said_to_be_one() -> None:
     found = told([820], [800])
-    assert "1 seed, 1,000 test sentences). One seed says nothing of the spread between seeds." in found.sentence
+    assert "1 seed, 1,000 test rows). One seed says nothing of the spread between seeds." in found.sentence
 
 
 def test_only_the_same_student_without_a_teacher_speaks_of_distillation() -> None:

@@ -65,7 +65,7 @@ const visit = (name, width) => new Promise((done) => {
       overflow: root.scrollWidth - root.clientWidth, loaded: window.performance.getEntriesByType("resource").length,
       all: before, chosen: visible(), turned: theme !== window.getComputedStyle(page.body).backgroundColor,
       charts: [...page.querySelectorAll("figure svg")].filter((svg) => svg.getBoundingClientRect().width > 100).length,
-      sorted: [...page.querySelectorAll("table.sortable tbody tr")].map((row) => row.cells[2].dataset.value),
+      sorted: [...page.querySelectorAll("table.sortable tbody tr")].map((row) => row.cells[1].dataset.value),
     };
     frame.remove();
     done();

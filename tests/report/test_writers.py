@@ -130,7 +130,7 @@ def test_what_the_table_leaves_out_is_among_all_metrics() -> None:
 
 def test_terminal_and_readme_show_the_essential_columns() -> None:
     record = writers.translated()
-    head = next(line for line in shown(record).splitlines() if "BLEU" in line)
+    head = next(line for line in printed(record, 120).splitlines() if "BLEU" in line)
     assert re.split(r"\s{2,}", head.strip()) == ["BLEU K=1", "BLEU K=5", "p(ŷ)", "params", "on disk", "sent/s"]
     assert markdown_table([record]).startswith(
         "| model | BLEU K=1 | BLEU K=5 | p(ŷ) | parameters | on disk | sentences/s |"
@@ -142,7 +142,7 @@ def test_terminal_and_readme_show_the_essential_columns() -> None:
 def test_a_comparison_shows_its_gains_where_there_is_room(width: int, gains: bool) -> None:
     text = printed(writers.compared(), width)
     assert max(map(len, text.splitlines())) <= width
-    assert all(word in text for word in ("BLEU K=5", "p(ŷ)", "sent/s", "35.4 ± 0.3"))
+    assert all(word in text for word in ("BLEU K=5", "sent/s", "35.4 ± 0.3"))
     assert ("+5.3 (+4.4 to +6.2)" in text) == gains
 
 
@@ -238,7 +238,7 @@ def test_charts_of_translators() -> None:
 def test_a_black_box_has_empty_cells() -> None:
     record = writers.of_black_box()
     card = plain(model_card(record))
-    assert "| teacher, a black box | 36.9 | – | – | 59.3 | – | – | – | – | – |" in card
+    assert "| teacher, a black box | 36.9 |  |  | 59.3 |  |  |  |  |  |" in card
     assert "sentences/s" not in card.split("## Data")[0]
 
 
@@ -280,13 +280,13 @@ def test_examples_are_whole_escaped_and_of_any_direction() -> None:
 
 def test_several_runs_on_one_page() -> None:
     records = [writers.translated(), writers.compared(), writers.of_black_box()]
-    table = page(records).split('class="arms sortable"')[1].split("</table>")[0]
+    table = page(records).split('class="arms sortable')[1].split("</table>")[0]
     heads = re.findall(r"<th scope=\"col\"[^>]*>([^<]*)</th>", table)
-    assert heads == ["run", "model", *PAPER]
+    assert heads == ["run and model", *PAPER]
     assert "<h1>3 runs on one page</h1>" in page(records)
     mixed = page([writers.translated(), sample.distill()])
     assert "34.9 ± 0.3 BLEU" in plain(mixed)
-    assert "perplexity, gold" not in mixed.split('class="arms sortable"')[1].split("</table>")[0]
+    assert "perplexity, gold" not in mixed.split('class="arms sortable')[1].split("</table>")[0]
     assert Report(tuple(records)).markdown().startswith("| run | model | BLEU K=1 | BLEU K=5 | p(ŷ) |")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from limbeck.core.errors import DataError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Arm, DataCard, Record
-from limbeck.core.task import Kind, TaskInfo
+from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.data.settings import ParallelSettings, WindowSettings
 from limbeck.data.sources.parallel import timing_sources
 from limbeck.data.span.questions import timing_questions
@@ -65,7 +65,7 @@ def bench(
         "bench",
         command,
         TaskInfo(kind=kind),
-        DataCard(source=f"{len(rows)} texts", columns={}, read=len(rows)),
+        _card(rows, kind),
         [arm.model_copy(update={"speed": speeds[arm.name]}) for arm in arms],
         written | ({"translate": {"test_beam": width}} if width else {}),
     )
@@ -94,6 +94,12 @@ def _texts(run: BenchRun, kind: Kind) -> list[tuple[str, str]]:
             with suppress(DataError):
                 return timing_texts(data)
         raise
+
+
+def _card(rows: Sequence[tuple[str, str]], kind: Kind) -> DataCard:
+    pairs = kind in TEXT_KINDS and any(pair for _, pair in rows)
+    columns = {"text": "the first", "pair": "the second"} if pairs else {}
+    return DataCard(source=f"{len(rows)} {'pairs' if pairs else 'texts'}", columns=columns, read=len(rows))
 
 
 def _sized(source: str, trust_remote_code: bool) -> Arm:

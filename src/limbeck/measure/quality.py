@@ -192,7 +192,7 @@ def compare(
         rows=rows,
         sentence="",
     )
-    return found.model_copy(update={"sentence": _sentence(found, metric_of(task, metric), task.units.input)})
+    return found.model_copy(update={"sentence": _sentence(found, metric_of(task, metric), task.units.row)})
 
 
 def _check(a: Sequence[Array], b: Sequence[Array], rounds: int, confidence: float) -> None:

@@ -26,6 +26,12 @@ class Report:
 
         return page(self.records)
 
+    def _repr_html_(self) -> str:
+        """The head of the report, for notebooks; of several runs, one below the other."""
+        from limbeck.report.page import head
+
+        return "".join(map(head, self.records))
+
     def markdown(self) -> str:
         """The model card of a single run or the card of a comparison; of several runs, the table of all arms."""
         from limbeck.report.card import comparison_card, model_card

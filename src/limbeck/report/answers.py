@@ -159,7 +159,7 @@ def _confusion(record: Record, arm: Arm, counts: list[list[float]], seeds: int) 
         ((counts[i][j], i, j) for i in range(len(labels)) for j in range(len(labels)) if i != j and counts[i][j]),
         key=lambda cell: -cell[0],
     )
-    shown = range(len(labels))
+    shown = list(range(len(labels)))
     if len(labels) > MOST_LABELS:
         wrong = {i: sum(row) - row[i] + sum(other[i] for other in counts) - row[i] for i, row in enumerate(counts)}
         shown = sorted(sorted(wrong, key=lambda i: -wrong[i])[:MOST_LABELS])

@@ -128,7 +128,7 @@ def _front_matter(record: Record, subject: Arm | None) -> str:
     names = [name for run in (subject.runs if subject else []) for name in (record.metric, *run.quality)]
     metrics = list(dict.fromkeys(hub for name in names if (hub := n.metric_named(record, name).hub)))
     kind = [record.task.problem_type] if record.task.problem_type else []
-    tags = ["limbeck", *(["distillation"] if record.kind == "distill" else []), *kind]
+    tags = ["limbeck", *(["distillation"] if record.kind == "distill" and n.students_of(record) else []), *kind]
     lines = ["---", "library_name: transformers", f"pipeline_tag: {record.task.tag}"]
     for name, values in (("tags", tags), ("metrics", metrics)):
         lines += [f"{name}:", *(f"- {json.dumps(value)}" for value in values)] if values else []
@@ -190,6 +190,8 @@ def _training(record: Record, subject: Arm) -> str:
     if record.command:
         lines.append(f"- made by: {_code(record.command)}")
     made = f"Limbeck {record.machine.versions.get('limbeck', '')}".strip()
+    if record.kind in ("eval", "bench"):
+        return _paragraphs(f"## Measuring\n\nMeasured with {made}.", "\n".join(lines), _knobs(record))
     return _paragraphs(f"## Training\n\nTrained with {made}.", "\n".join(lines), _knobs(record))
 
 
@@ -236,9 +238,10 @@ def _limits(record: Record) -> str:
     limits = [
         *dict.fromkeys([*(one.text for one in n.warnings(record)), *summary.caveats(record)]),
         *record.notes,
-        "Measured on the test split named above; other texts, other languages and other lengths were not tried.",
+        f"Measured on {'the file' if record.kind == 'eval' else 'the test split'} named above; other texts, other "
+        "languages and other lengths were not tried.",
     ]
-    if n.students_of(record):
+    if n.students_of(record) and record.kind != "eval":
         limits.append("The student learned from the teacher, and repeats the teacher’s biases.")
     if n.units(record).decoded:
         limits += _TRANSLATION_LIMITS

@@ -117,7 +117,7 @@ def trade_offs(records: Sequence[Record]) -> list[Figure]:
         name = f"{metric.title} ({kind[1]})" if shared else metric.title
         for cost, x_title in (
             ("Size", "megabytes on disk"),
-            ("Latency", f"milliseconds per {n.units(same[0]).input}, median"),
+            ("Latency", f"milliseconds per {n.timed_unit(same)}, median"),
         ):
             points = [point for record in same for point in _points(record, cost, alone=len(records) == 1)]
             if len(points) > 1:  # a single one shows nothing that the table does not

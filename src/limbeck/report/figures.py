@@ -239,9 +239,11 @@ def baseline_of(record: Record, arm: Arm) -> Arm | None:
 
 
 def units(record: Record) -> Units:
-    """Of the task; the documents of a language model may be chats."""
-    own = record.task.units
-    return replace(own, source="chat", repeated="chat") if "messages" in record.data.columns else own
+    """Of the task; the documents of a language model may be chats, and two texts that are read together are a pair."""
+    own, columns = record.task.units, record.data.columns
+    if "pair" in columns and record.task.level == "text":
+        return replace(own, input="pair", repeated="pair")
+    return replace(own, source="chat", repeated="chat") if "messages" in columns else own
 
 
 def in_blocks(record: Record) -> bool:

@@ -130,7 +130,7 @@ def page(records: Sequence[Record]) -> str:
     many = len(runs) > 1
     style, script = _read("style.css"), _read("page.js")
     style += _read("writers.css") if any(run.units.decoded for run in runs) else ""
-    return _template().render(
+    return _template("page.html.j2").render(
         runs=runs,
         many=many,
         title=f"{len(runs)} runs" if many else records[0].name,
@@ -142,8 +142,24 @@ def page(records: Sequence[Record]) -> str:
     )
 
 
+def head(record: Record) -> str:
+    """The head of the page as a fragment for a notebook: sentence, warnings, table and one chart, with a style of its
+    own that touches nothing else."""
+    figures = [charts.standing(record), *charts.trade_offs([record]), curves.learning(record)]
+    # What holds for the page and its body holds here for the fragment.
+    style = re.sub(r"(?m)^(:root|html|body)\b", ":scope", _read("style.css"))
+    return _template("head.html.j2").render(
+        headline=summary.headline(record),
+        conclusion=summary.conclusion(record),
+        warnings=ranked(record),
+        table=_model_table([record], full(record)),
+        figure=next(filter(None, figures), None),
+        style=Markup(style),
+    )
+
+
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     """Compiled once: of a short run that takes a fifth of the time."""
     environment = Environment(
         loader=PackageLoader("limbeck.report", "."),
@@ -153,7 +169,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.globals.update(n=n, shape_text=n.shape_text, long_text=LONG_TEXT)
-    return environment.get_template("page.html.j2")
+    return environment.get_template(name)
 
 
 def _read(name: str) -> str:
@@ -243,7 +259,9 @@ def _model_table(records: Sequence[Record], keys: Sequence[str] = ()) -> ModelTa
         swatches, subject = {FLOOR: swatch("floor"), **charts.swatches(record)}, n.subject_of(record)
         for arm in table_rows(record):
             kind = FLOOR if arm.name == FLOOR else "lead" if arm is subject and arm.role == "student" else ""
-            cells = _spanning(cells_of(record, arm, shown), _APART.get(kind or arm.role, ""))
+            cells = [(cell, 1) for cell in cells_of(record, arm, shown)]
+            if len(records) == 1:  # a table of many runs sorts, cell by cell
+                cells = _spanning([cell for cell, _ in cells], _APART.get(kind or arm.role, ""))
             rows.append(ModelRow(record, arm, swatches[arm.name], cells, kind))
     return ModelTable(shown, rows)
 

@@ -178,9 +178,11 @@ def _names(placed: Sequence[svg.Placed]) -> Iterator[str]:
 def _leaders(placed: Sequence[svg.Placed]) -> Iterator[str]:
     """A line from each name that stands off to its mark."""
     for at in (at for at in placed if at.leader):
-        x = at.box.left - 2 if at.anchor == "start" else at.box.right + 2
-        ends = {"x1": at.label.x, "y1": at.label.y, "x2": x, "y2": at.y - 4}
-        yield svg.element("line", class_=f"leader tone-{at.label.tone}", **ends)
+        x = min(max(at.label.x, at.box.left - 2), at.box.right - 2)  # where the name is nearest
+        beside = not at.box.left <= x < at.box.right - 2
+        y = at.y - 4 if beside else at.box.top if at.label.y < at.y else at.box.bottom
+        kind = f"leader tone-{at.label.tone}"
+        yield svg.element("line", x1=at.label.x, y1=at.label.y, x2=x, y2=y, class_=kind)
 
 
 def dodge(pixels: Sequence[float], near: float = 10.0) -> list[float]:
@@ -336,9 +338,9 @@ def _cells(
             continue
         share, tone = count / whole, "right" if i == j else "wrong"
         tip = f"{names[i]} → {names[j]}\n{count:,.0f} rows, {100 * share:.1f} % of the label"
-        place = {"x": left + cell * j, "y": y, "width": max(1.0, cell - 1), "height": row - 1}
+        place: dict[str, object] = {"x": left + cell * j, "y": y, "width": max(1.0, cell - 1), "height": row - 1}
         deep = f"{0.12 + 0.88 * share:.2f}"
-        yield svg.element("rect", tip=tip, class_=f"mark cell tone-{tone}", fill_opacity=deep, **place)
+        yield svg.element("rect", "", tip, class_=f"mark cell tone-{tone}", fill_opacity=deep, **place)
         if svg.text_width(f"{count:,.0f}") < cell - 4 and row > svg.FONT + 4:
             kind = "count deep" if share > 0.55 else "count"
             yield svg.text(left + cell * (j + 0.5), y + row / 2 + 4, f"{count:,.0f}", "middle", kind)
@@ -356,11 +358,12 @@ def bubbles(
     series: Sequence[tuple[str, Sequence[Bubble]]], x_title: str, y: Axis, canvas: svg.Canvas, title: str
 ) -> Markup:
     """Lines of bubbles, as large as what they stand for, and the diagonal on which both axes are equal."""
-    start = min((bubble.x for _, line in series for bubble in line), default=0.0)
-    low = 10.0 * math.floor(max(0.0, start - 2) / 10)
+    first = min((bubble.x for _, line in series for bubble in line), default=0.0)
+    low = 10.0 * math.floor(max(0.0, first - 2) / 10)
     plot = axes(canvas, (low, 100.0, False), (0.0, 100.0), x_title, y)
-    ends = {"x1": plot.x(low), "y1": plot.y(low), "x2": plot.x(100), "y2": plot.y(100)}
-    parts = [*plot.parts, svg.element("line", class_="zero", **ends)]
+    start, end = (plot.x(low), plot.y(low)), (plot.x(100), plot.y(100))
+    diagonal = svg.element("line", x1=start[0], y1=start[1], x2=end[0], y2=end[1], class_="zero")
+    parts = [*plot.parts, diagonal]
     for tone, line in series:
         path = " ".join(f"{plot.x(at.x):.1f},{plot.y(at.y):.1f}" for at in line)
         parts.append(svg.element("polyline", points=path, class_=f"line faint tone-{tone}"))

@@ -161,8 +161,10 @@ def conclusion(record: Record) -> str:
     if comparisons := record.comparisons:
         of_subject = (c for c in comparisons if subject and c.better == subject.name)
         return _titled(record, next(of_subject, comparisons[0]))
-    if not n.is_pair(record):
+    if record.kind == "eval" or not n.is_pair(record):
         return ""
+    if not n.students_of(record):
+        return "No student learned from the teacher: it is only what the others are measured against."
     if n.of_role(record, "baseline") is None:
         return "No student was trained without the teacher, so whether distillation helped is not known."
     rows = f"{n.units(record).row}s"
@@ -250,8 +252,9 @@ def _caveats(record: Record) -> Iterator[str]:
         yield f"No {n.primary(record).title}: {n.units(record).unscored}."
     if scored is not None and 0 < rows < FEW_ROWS and record.metric == "accuracy":
         error = 1.96 * math.sqrt(max(0.0, scored.mean * (1 - scored.mean)) / rows)
+        counted = n.plural(rows, "row" if record.kind == "eval" else "test row")
         yield (
-            f"{n.plural(rows, 'test row')}: an accuracy of {n.percent(scored.mean)} on so few "
+            f"{counted}: an accuracy of {n.percent(scored.mean)} on so few "
             f"is uncertain by ±{100 * error:.1f} points (95{n.GAP}% sampling error)."
         )
     if scored is not None and len(n.students_of(record)) > 1:

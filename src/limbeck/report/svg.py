@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 FONT = 12.0  # the page draws charts at their natural size, so this is what a person sees
 NEAR = 60.0  # pixels within which a name is written only once
+TINY = 1e-9  # what a computer makes of equal values
 LINE = 15.0  # from one line of names to the next
 
 _SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
@@ -144,7 +145,8 @@ def padded(values: Sequence[float], share: float = 0.12, least: float = 0.0) -> 
     """A range that holds the values with air around them. Equal values have one too, as wide as `least` or as a
     hundredth of them: narrower ones would be divided by ticks that all read the same."""
     low, high = min(values), max(values)
-    least = least or 0.01 * max(abs(low), abs(high)) or 1.0
+    least = least or 0.01 * max(abs(low), abs(high))
+    least = least if least > TINY else 1.0
     air = max((high - low) * share, (least - (high - low)) / 2)
     return low - air, high + air
 
@@ -217,7 +219,7 @@ def place(labels: Sequence[Label], marks: Sequence[Box], bounds: Box) -> list[Pl
         blocked = [*marks, *(done.box for done in placed)]
         free = (
             candidate
-            for look in (_around, _further)
+            for look in (_around, _beside, _anywhere)
             for candidate in look(label, bounds)
             if bounds.holds(candidate.box)
             and not any(candidate.box.overlap(box) for box in blocked)
@@ -256,14 +258,30 @@ def _around(label: Label, bounds: Box) -> list[Placed]:
     return placed
 
 
-def _further(label: Label, bounds: Box) -> list[Placed]:
-    """Every place of a grid, the nearest to the mark first: left and right of it in lines, as names in a column."""
-    wide, placed = name_width(label.text), []
-    for row in range(int((bounds.bottom - bounds.top) / LINE)):
-        y = bounds.top + LINE * (row + 1) - 3
-        for dx in (22.0, 40.0, 70.0, 110.0):
-            for side, anchor in ((1, "start"), (-1, "end")):
-                x = label.x + side * dx
-                left = x if side > 0 else x - wide
-                placed.append(Placed(label, x, y, anchor, Box(left, y - FONT + 1, left + wide, y + 3), leader=True))
-    return sorted(placed, key=lambda at: 1.5 * abs(at.y - 4 - label.y) + abs(at.x - label.x))
+def _beside(label: Label, bounds: Box) -> list[Placed]:
+    """Lines of text left and right of the mark, as names in a column, the nearest first."""
+    columns = [(side * apart, 0.0 if side > 0 else 1.0) for apart in (22.0, 40.0, 70.0, 110.0) for side in (1, -1)]
+    wide = name_width(label.text)
+    placed = _in_lines(label, bounds, [label.x + apart - share * wide for apart, share in columns])
+    return sorted(placed, key=lambda at: 1.5 * abs(at.y - 4 - label.y) + _aside(at))
+
+
+def _anywhere(label: Label, bounds: Box) -> list[Placed]:
+    """Every place of a grid, the nearest first."""
+    room = bounds.right - bounds.left - name_width(label.text)
+    placed = _in_lines(label, bounds, [bounds.left + LINE * column for column in range(1 + max(0, int(room / LINE)))])
+    return sorted(placed, key=lambda at: at.box.gap(Box(label.x, label.y, label.x, label.y)))
+
+
+def _in_lines(label: Label, bounds: Box, lefts: Sequence[float]) -> list[Placed]:
+    lines = [bounds.top + LINE * (row + 1) - 3 for row in range(int((bounds.bottom - bounds.top) / LINE))]
+    wide = name_width(label.text)
+    return [
+        Placed(label, left, y, "start", Box(left, y - FONT + 1, left + wide, y + 3), leader=True)
+        for y in lines
+        for left in lefts
+    ]
+
+
+def _aside(at: Placed) -> float:
+    return max(at.box.left - at.label.x, at.label.x - at.box.right)

@@ -279,11 +279,10 @@ class FittingTable:
 
         record, keys = self.record, list(brief([self.record]))
         going = _OF_TRANSLATORS if n.units(record).decoded else _FIRST_TO_GO
-        lead = next((column.key for column in columns([record], keys)), "")
-        kept = {"quality", lead, "gain" if record.kind == "compare" else "p50"}
+        kept = "gain" if record.kind == "compare" else "p50"
         choices = [keys]
         for key in going:
-            if key in keys and key not in kept:
+            if key in keys and key != kept:
                 choices.append([other for other in choices[-1] if other != key])
         tables = (_table(record, choice, widest) for widest in (None, WIDEST) for choice in choices)
         yield next(filter(fits, tables), _table(record, choices[-1], WIDEST))
