@@ -51,6 +51,14 @@ def test_what_an_earlier_session_did_makes_this_one_not_faster(hand):
     assert watch.remaining == pytest.approx(1200, rel=0.05)
 
 
+def test_what_one_run_of_a_job_goes_without_another_begins_anew(hand):
+    watch = Clock(hand)
+    watch.plan([ProgressItem("measuring", 0.0, SECONDS)])
+    watch.at("measuring", 1.0)
+    watch.plan([ProgressItem("measuring", 10.0, SECONDS)])
+    assert watch.at("measuring", 0.2) == 0.2
+
+
 def test_the_rest_goes_down_between_reports(hand):
     watch = Clock(hand)
     watch.plan([ProgressItem("train", 300e9, TRAINING)])

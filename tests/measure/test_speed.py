@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -104,6 +105,9 @@ class FakeProbe:
     def __init__(self, disturbed: int = 0) -> None:
         self.disturbed, self.turns = disturbed, 0
 
+    def wait_until_loaded(self) -> None:
+        return None
+
     def turn(self, rounds: int, texts: int, report: Callable[[float], None]) -> Speed:
         self.turns += 1
         report(0.5)
@@ -118,6 +122,20 @@ def test_disturbed_turns_are_repeated_as_often_again(disturbed: int, turns_taken
     found = speeds._in_rotation({"a": probe}, Turns(2, 10, 10, 0.0), math.inf, lambda share, note: shares.append(share))
     assert (probe.turns, found["a"].busy) == (turns_taken, busy)
     assert shares[-1] == 1.0
+
+
+@pytest.mark.parametrize("memory", [0, 10**12], ids=["one by one", "together"])
+def test_a_busy_machine_is_told_of(memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speeds, "probe", lambda *how: nullcontext(FakeProbe(disturbed=99)))
+    monkeypatch.setattr(speeds, "memory_bytes", lambda: memory)
+    watcher = Mock(spec=Silent())
+    found = measure_speed({"a": tmp_path, "b": tmp_path}, TEXTS, MeasureSettings(), 128, watcher)
+    assert [one.busy for one in found.values()] == [True, True]
+    said = [call.args[0] for call in watcher.say.mock_calls]
+    assert said[-1] == "the machine was busy while models were timed: do not quote their times"
+    assert [line.startswith("timing 2 models") for line in said[:-1]] == ([True] if memory else [False, False])
+    shares = [call.args[1] for call in watcher.at.mock_calls]
+    assert max(shares) == pytest.approx(0.95)
 
 
 def test_past_the_deadline_nothing_is_repeated() -> None:

@@ -31,6 +31,9 @@ class Clock:
 
     def plan(self, items: Sequence[ProgressItem]) -> None:
         """Adds to what was planned before, so that a job of several runs has one clock."""
+        for item in items:
+            if item.name in self._items and not self._items[item.name].cost:  # an earlier run went without it
+                self._done.pop(item.name, None)
         self._items |= {item.name: item for item in items}
 
     def at(self, stage: str, done: float) -> float:

@@ -28,8 +28,8 @@ TURN = 3.0  # seconds of one turn of a small model
 LEAST_ROUNDS = 20  # fewer tell nothing of a 95th percentile
 PROCESS_BYTES = 500_000_000  # of torch and transformers alone
 SHORT_RUN = (
-    "Speed was not measured: it would have taken more than its share of so short a run (measure.speed_share). "
-    "`limbeck bench` measures it, or the same run with --measure.speed."
+    "Speed was not measured: it would have taken more than its share of so short a run. `limbeck bench` measures it, "
+    "or the run with --measure.speed-share 1."
 )
 
 
