@@ -85,6 +85,7 @@ def train(
 
 def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmPlan, Setup]:
     pipeline.start(run)
+    Labels.of(run.objective.get(LABELS, {}), within="objective.labels")  # or refuses, before a model is loaded
     task = task_of(run, run.model)
     if run.data.task == "auto" and task.info.kind in LANGUAGE_KINDS:
         task = task_of(run, None)  # encoders are published with such a head, to be fine-tuned on labels
