@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from flipping import flip
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.engines.transformers import TransformersEngine
 from limbeck.exporters.parity import choose_engine
@@ -52,6 +53,16 @@ def test_a_conversion_is_used_again_only_for_the_same_weights(reverser, words, r
     engine, _ = choose_engine(make_marian(), words, None, tmp_path, settings, SOURCES[:3])
     assert engine.name == "ctranslate2 int8"
     assert (tmp_path / "ct2-int8" / "model.bin").stat().st_ino != made.st_ino
+
+
+def test_a_damaged_conversion_is_made_again(reverser, words, reverser_folder, tmp_path):
+    settings, made = TranslateSettings(), tmp_path / "ct2-int8"
+    choose_engine(reverser, words, reverser_folder, tmp_path, settings, SOURCES[:3])
+    whole = {path.name: path.read_bytes() for path in made.iterdir()}
+    for name in ("model.bin", "limbeck.json"):
+        flip(made / name, len(whole[name]) // 2)
+        choose_engine(reverser, words, reverser_folder, tmp_path, settings, SOURCES[:3])
+        assert {path.name: path.read_bytes() for path in made.iterdir()} == whole, name
 
 
 def test_a_conversion_that_writes_something_else_is_not_used(words, reverser_folder, tmp_path):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from transformers import TrainerCallback
 
 from limbeck.core.checksum import read_sealed
+from limbeck.core.errors import LimbeckError
 from limbeck.core.progress import Silent
 from limbeck.jobs.budget import Stopwatch, _shorter, fit_to_budget, shares
 from limbeck.jobs.compare_settings import CompareRun, columns_of
@@ -108,3 +109,12 @@ def test_a_column_that_cannot_be_timed_is_not_free_of_the_budget(arms, tmp_path)
     failing = replace(arms[1], start=replace(arms[1].start, build=broken))
     fit_to_budget([arms[0], failing], 1e-6, tmp_path, Silent())
     assert settled(tmp_path) == {"staged": 0.0, "short": 0.0}
+
+
+def test_a_damaged_budget_is_refused(arms, tmp_path):
+    """Timed again, the same columns would train for other epochs."""
+    fit_to_budget(arms[:1], 10_000, tmp_path, Silent())
+    file = tmp_path / "budget.json"
+    file.write_text(file.read_text().replace("1.0", "1.1"))
+    with pytest.raises(LimbeckError, match=r"budget.json is damaged.*\n.*timed again; or .*--out"):
+        fit_to_budget(arms[:1], 10_000, tmp_path, Silent())
