@@ -1,6 +1,7 @@
 """New texts are answered as transformers answers them, in their order, and none is lost."""
 
 import csv
+import datetime
 import io
 import json
 import sys
@@ -15,6 +16,7 @@ import limbeck
 from limbeck.core.errors import DataError, KnobError
 from limbeck.engines.transformers import TransformersEngine
 from limbeck.exporters.ctranslate2 import convert
+from limbeck.jobs.answers import cell
 from limbeck.students.load import load
 from running import limbeck as command
 from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer
@@ -204,3 +206,10 @@ def test_people_see_few_columns(answer, shown):
     from limbeck.cli.predict import _for_people
 
     assert _for_people(answer) == shown
+
+
+def test_a_cell_keeps_what_it_held():
+    values = {"a": 3.14159265358979, "b": float("nan"), "c": datetime.date(2020, 1, 2), "labels": ["x", "y"], "d": [1]}
+    assert [cell(name, value) for name, value in values.items()] == [
+        *("3.14159265358979", "", "2020-01-02", "x|y", "[1]")
+    ]

@@ -105,9 +105,17 @@ def _show(found: Answered) -> None:
 
     try:
         for _, answer in found:
-            print("\t".join(" ".join(cell(name, value).split()) for name, value in answer.items()), flush=True)
+            print(
+                "\t".join(" ".join(cell(name, _rounded(value)).split()) for name, value in answer.items()), flush=True
+            )
     except BrokenPipeError:  # whoever reads has had enough, as `head` has
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _table(found: Sequence[tuple[Inputs, Answer]]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.files import atomic
-from limbeck.data.sources.tables import Table, unboxed
+from limbeck.data.sources.tables import Table, is_missing, unboxed
 from limbeck.tasks.base import Answer
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -45,7 +45,7 @@ def write_answers(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
             return
         with part.open("w", encoding="utf-8", newline="") as file:
             if suffix == ".jsonl":
-                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+                file.writelines(_json(row) + "\n" for row in rows)
                 return
             writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
             for number, row in enumerate(rows):
@@ -57,10 +57,12 @@ def write_answers(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
 def cell(name: str, value: object) -> str:
     """A value as one field of a delimited file."""
     name = name.removeprefix("predicted_")
-    if value is None:
+    if is_missing(value):
         return ""
-    if isinstance(value, float):
-        return f"{value:.6g}"
     if name in _JOINED and isinstance(value, Sequence) and all(isinstance(one, str) for one in value):
         return value if isinstance(value, str) else _JOINED[name].join(value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _json(value) if isinstance(value, list | dict | bool) else str(value)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)  # dates, for one

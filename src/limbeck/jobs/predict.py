@@ -85,6 +85,8 @@ class Predictor:
         mine, source = model_of(model, tokenizer)
         task = task_of(run, mine or source)
         run.spelled_out(task.info.kind)  # or refuses a table of another task
+        if mine and run.device == "auto":
+            return cls(task, lambda: mine)  # a model in hand stays where it is
         return cls(task, lambda: _on_device(mine or task.load(source), run.device))
 
     @cached_property

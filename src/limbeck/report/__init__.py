@@ -54,7 +54,7 @@ class Report:
         with console.capture() as written:
             for record in self.records:
                 console.print(terminal_table(record))
-        return "\n".join(line.rstrip() for line in written.get().rstrip().splitlines())
+        return "\n".join(line.rstrip() for line in written.get().strip("\n").splitlines())
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
