@@ -54,7 +54,7 @@ def check_run(run: TaskKnobs, models: Sequence[str], *, out: str = "", resume: b
     _check_named(run, kind)
     if not directions:
         _check_data(run, kind)
-    if out and folders and isinstance(run, Job):
+    if out and folders and isinstance(run, Job) and not (Path(out) / RUN_FILE).exists():
         _check_room(run, folders[0], Path(out))
 
 
@@ -134,7 +134,7 @@ def _check_room(run: Job, model: Path, out: Path) -> None:
     free = shutil.disk_usage(place).free
     if needed > free:
         raise LimbeckError(
-            f"models and checkpoints need about {needed / 1e9:,.1f} GB, but {out} has {free / 1e9:,.1f} GB left",
+            f"models and checkpoints need about {needed / 1e6:,.1f} MB, but {out} has {free / 1e6:,.1f} MB left",
             "free some space, or choose a folder on another disk with --out",
         )
 
