@@ -11,7 +11,7 @@ from limbeck.core.errors import DataError, KnobError, LimbeckError, ModelError
 from limbeck.jobs import preflight
 from limbeck.jobs.compare_settings import CompareRun
 from limbeck.jobs.preflight import check_run
-from limbeck.jobs.settings import MeasuredKnobs, Run, TrainRun
+from limbeck.jobs.settings import BenchRun, MeasuredKnobs, Run, TrainRun
 from running import limbeck
 
 CSV = "text,label\nI loved it,pos\nIt was bad,neg\n"
@@ -181,6 +181,23 @@ def test_a_hub_id_is_left_for_later(check):
     check_run(MeasuredKnobs(data={"train": "someone/a-dataset"}), ["someone/a-model"])
     with pytest.raises(KnobError, match="no model was given"):
         check_run(TrainRun(data={"train": "someone/a-dataset"}), [""])
+
+
+def test_bench_needs_no_data_and_no_columns(tmp_path, model):
+    check_run(BenchRun(), [str(model)])
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    check_run(BenchRun(data={"train": str(tmp_path / "a.csv")}), [str(model)])
+    with pytest.raises(DataError, match="there is no file"):
+        check_run(BenchRun(data={"train": str(tmp_path / "b.csv")}), [str(model)])
+    with pytest.raises(ModelError, match="there is no model folder"):
+        check_run(BenchRun(), [str(model), "./modle"])
+
+
+def test_a_model_on_the_hub_tells_nothing_of_the_task(tmp_path, model):
+    """Not even if the other one is here: its files may be of any kind."""
+    (tmp_path / "corpus.txt").write_text("Just words.\n")
+    data = {"train": str(tmp_path / "corpus.txt")}
+    check_run(Run(teacher="someone/a-model", student_from=str(model), data=data), ["someone/a-model", str(model)])
 
 
 def test_a_comparison_checks_its_files_too(check, tmp_path, model):
