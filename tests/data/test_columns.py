@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from limbeck.core.errors import DataError
 from limbeck.data.columns import Roles, choose
 from limbeck.data.settings import DataSettings
+from limbeck.data.sources.delimited import parse
 from limbeck.data.sources.tables import Table
 
 
@@ -59,3 +62,46 @@ def test_wrong_columns_are_refused_with_the_flag(names: str, flags: dict[str, st
 def test_splits_must_agree_on_pairs() -> None:
     with pytest.raises(DataError, match="single texts, but train has pairs"):
         choose(Table("dev.csv", {"text": ["x"]}), DataSettings(), follow=Roles("sentence1", "sentence2"))
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "problem", "proposal"),
+    [
+        ("1,a good film\n0,a bad film\n1,fine by me\n", {}, "has no header", "--text-column 2 --label-column 1"),
+        (
+            "a good film,pos\na bad one,neg\nfine by me,pos\n",
+            {},
+            "reads like a row",
+            "--text-column 1 --label-column 2",
+        ),
+        (
+            "id,opinion,verdict\n1,a good film,y\n2,a bad one,n\n3,no,y\n",
+            {},
+            "",
+            "--text-column opinion --label-column verdict",
+        ),
+        ("id,my opinion,verdict\n1,a good film,y\n", {"label_column": "verdict"}, "", "--text-column 'my opinion'"),
+        (
+            "left,right,verdict\na film that I liked a lot,a film that was liked,y\n"
+            "the dog ran very far,the cat sat there now,n\n"
+            "it rains as it often does,it rains today again,y\n",
+            {},
+            "",
+            "--text-column left --label-column verdict --data.pair-column right",
+        ),
+    ],
+)
+def test_the_flags_that_are_likely_meant_are_proposed(text, flags, problem, proposal) -> None:
+    """And given, they read the file, header or none."""
+    with pytest.raises(DataError) as refused:
+        choose(parse(text, ".csv", "f.csv", DataSettings(**flags)), DataSettings(**flags))
+    assert problem in refused.value.problem
+    assert refused.value.remedy == f"pass {proposal}"
+    words = shlex.split(proposal)
+    given = {
+        flag.removeprefix("--").removeprefix("data.").replace("-", "_"): value
+        for flag, value in zip(words[::2], words[1::2], strict=True)
+    }
+    table = parse(text, ".csv", "f.csv", DataSettings(**flags | given))
+    assert choose(table, DataSettings(**flags | given)).labels
+    assert len(table) == text.count("\n") - (not problem)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import RecordFolder, execute, gather, save, show
+from limbeck.cli.verb import RecordFolder, begin, execute, gather, save, show
 from limbeck.jobs.settings import BenchRun
 
 
@@ -28,6 +28,7 @@ def bench(
     limbeck bench DIR runs/small/student-int8 --task translate
     """
     run = BenchRun(**gather(None, knobs))
+    begin(f"timing {', '.join(models)}", run, models, out)
     from limbeck.jobs.bench import bench as job
 
     record = execute(job, models, run=run)

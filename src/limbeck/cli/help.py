@@ -17,8 +17,8 @@ _END = "Other options"  # the last section
 _COLUMNS = "COLUMNS"  # stands for the columns of the task
 _DATA = (_COLUMNS, "data.dev", "data.test", "data.max_length", "data.limit")
 _TRAINING = (
-    *("train.epochs", "train.max_steps", "train.batch_size", "train.learning_rate", "train.device", "measure.metric"),
-    "objective.labels.class_weights",
+    *("train.epochs", "train.max_steps", "train.batch_size", "train.learning_rate", "train.device"),
+    "measure.metric",
 )
 _TEACHER = ("teacher", "data.train", "data.task", "out")
 _STUDENT = ("student.layers", "student.preset", "teacher_cache.cache")
@@ -46,28 +46,25 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "predict": {"Main options": ("data.train", "data.task", "out"), "Data": (_COLUMNS, "data.max_length")},
 }
-_TEXT = ("data.text_column", "data.pair_column", "data.label_column")
+_TEXT = ("data.text_column", "data.pair_column", "data.label_column", "objective.labels.class_weights")
 _LANGUAGE = ("data.text_column", "blocks.length", "blocks.documents")
 OF_TASK = {
     "tag": ("windows.word_column", "windows.tag_column", "windows.stride"),
     "answer": ("windows.question_column", "windows.context_column", "windows.answer_column", "windows.stride"),
     "mask-fill": (*_LANGUAGE, "mask.share"),
     "generate": (*_LANGUAGE, "blocks.messages_column"),
-    "translate": (
-        *("parallel.target", "parallel.source_column", "parallel.target_column", "parallel.prefix"),
-        *("translate.beam", "translate.command"),
-    ),
+    "translate": (*("parallel.target", "parallel.source_column", "parallel.target_column", "translate.beam"),),
 }
 
 
 def write_text(formatter: Any, text: str) -> None:
     """A docstring: prose is wrapped, and a command stays on its line, to be copied."""
     for paragraph in inspect.cleandoc(text).split("\n\n"):
-        prose, _, command = paragraph.partition("limbeck ")
+        lines = paragraph.split("\n")
+        commands = [line for line in lines if line.startswith("limbeck ") or "| limbeck " in line]
         formatter.write("\n")
-        _write(formatter, "  ", prose)
-        if command:
-            formatter.write(f"    limbeck {command}\n")
+        _write(formatter, "  ", " ".join(line for line in lines if line not in commands))
+        formatter.write("".join(f"    {line}\n" for line in commands))
 
 
 def _write(formatter: Any, name: str, text: str) -> None:
@@ -83,7 +80,7 @@ def write_options(formatter: Any, verb: str, params: Sequence[Any], task: str, w
     arguments = [param for param in params if param.param_type_name == "argument"]
     options = {param.name: param for param in params if param.param_type_name == "option" and param.name != "help"}
     chosen = _by_panel(options) if whole or verb not in COMMON else _common(options, COMMON[verb], task)
-    sections = {"Arguments": [(param.metavar or param.name, param.help or "") for param in arguments]}
+    sections = {"Arguments": [(param.metavar or param.name.upper(), param.help or "") for param in arguments]}
     sections |= {title: [_row(param, whole) for param in entries] for title, entries in chosen.items()}
     sections[_END].append(("-h, --help", "the options that most people use" if verb in COMMON else "this text"))
     if verb in COMMON:

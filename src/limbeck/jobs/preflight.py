@@ -22,7 +22,7 @@ from limbeck.data.sources.gather import locate
 from limbeck.data.sources.parallel import check_parallel
 from limbeck.jobs.compare_settings import CompareRun
 from limbeck.jobs.folder import RUN_FILE, check_out
-from limbeck.jobs.settings import Job, Run, TrainRun, check_names, read_run
+from limbeck.jobs.settings import BenchRun, Job, Run, TrainRun, check_names, read_run
 from limbeck.measure.size import is_ctranslate2
 from limbeck.students.load import kind_of_class
 from limbeck.students.model_folder import (
@@ -34,7 +34,7 @@ from limbeck.students.model_folder import (
 )
 from limbeck.students.shrink import Shrink
 
-_LAYER = re.compile(r"\.(?:layers?|h|block|blocks)\.(\d+)\.")  # as transformers names them
+_LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)\.")  # as transformers names them
 _FLOAT32 = 4  # bytes
 _CHECKPOINT = 3  # weights and the optimiser's two moments, in sizes of the model
 _CHECKPOINTS = 3  # two are kept, and one is written before the oldest goes
@@ -49,13 +49,14 @@ def check_run(run: TaskKnobs, models: Sequence[str], *, out: str = "", resume: b
     if isinstance(run, Run) and not isinstance(run, CompareRun):
         check_names(run)
     directions = list(run.tables(DirectionSettings).values())
-    folders = [folder for name in (*models, *(one.teacher for one in directions)) if (folder := _folder(name))]
-    kind = _kind(run, folders[0] if folders and models[0] else None)
+    folders = [_folder(name) for name in (*models, *(one.teacher for one in directions))]
+    main = folders[0] if folders else None
+    kind = _kind(run, main)
     _check_named(run, kind)
-    if not directions:
+    if not directions and (run.data.train or not isinstance(run, BenchRun)):  # which has texts of its own
         _check_data(run, kind)
-    if out and folders and isinstance(run, Job):
-        _check_room(run, folders[0], Path(out))
+    if out and main and isinstance(run, Job) and not (Path(out) / RUN_FILE).exists():
+        _check_room(run, main, Path(out))
 
 
 def find_models(models: Sequence[str]) -> None:
@@ -80,7 +81,7 @@ def _kind(run: TaskKnobs, model: Path | None) -> str:
     """The kind of task, as far as it is known without torch; "" where the model alone tells, and is not here."""
     if run.data.task != "auto":
         return run.data.task
-    if model is None:
+    if model is None or isinstance(run, BenchRun):  # which times models of several tasks on any text
         return ""
     named = json.loads((model / "config.json").read_text(encoding="utf-8")).get("architectures") or [""]
     kind = kind_of_class(str(named[0])) or "classify"
@@ -134,7 +135,7 @@ def _check_room(run: Job, model: Path, out: Path) -> None:
     free = shutil.disk_usage(place).free
     if needed > free:
         raise LimbeckError(
-            f"models and checkpoints need about {needed / 1e9:,.1f} GB, but {out} has {free / 1e9:,.1f} GB left",
+            f"models and checkpoints need about {needed / 1e6:,.1f} MB, but {out} has {free / 1e6:,.1f} MB left",
             "free some space, or choose a folder on another disk with --out",
         )
 
@@ -142,10 +143,11 @@ def _check_room(run: Job, model: Path, out: Path) -> None:
 def _trained_bytes(run: Job, model: Path) -> float:
     """The size of the model that is trained, if it is `model` or some of its layers; 0 where only building it tells."""
     student = run.student if isinstance(run, Run) else None
-    if isinstance(run, Run) and (run.student_from or run.recipe not in ("auto", "hinton", "finetune", "logits")):
-        return 0.0
-    if student and student != Shrink(layers=student.layers, preset=student.preset, keep=student.keep):
-        return 0.0
+    if isinstance(run, Run):
+        other = isinstance(run, CompareRun) or run.recipe not in ("auto", "hinton", "finetune", "logits")
+        depth_alone = Shrink(layers=run.student.layers, preset=run.student.preset, keep=run.student.keep)
+        if other or run.student_from or run.student != depth_alone:
+            return 0.0
     inside, outside, depth = 0, 0, 0
     for name, count in _parameters(model):
         found = _LAYER.search(name)

@@ -105,7 +105,11 @@ def _has_header(first: Sequence[str], settings: DataSettings) -> bool:
         return settings.header == "yes"
     cells = [cell.strip() for cell in first]
     flags = {settings.text_column, settings.pair_column, *settings.label_column.split(",")} - {""}
-    if flags & set(cells) or any(map(is_known, cells)):
+    if any(map(is_known, cells)):
+        return True
+    if flags and all(name.isdigit() and int(name) <= len(cells) for name in flags):
+        return cells == [str(number + 1) for number in range(len(cells))]  # a label may be 1 too
+    if flags & set(cells):
         return True
     if any(name.isdigit() for name in flags):
         return False

@@ -171,7 +171,7 @@ def _with_first_line(
 ) -> tuple[Table, tuple[str, ...]]:
     """The first line of a CSV or TSV as a row again if it reads like texts; and a note where no flag decides."""
     names, flags = list(table.columns), [name for name in (pairs.source_column, pairs.target_column) if name]
-    delimited = suffix_of(Path(table.source)) in (".csv", ".tsv", ".txt")
+    delimited = format_of(Path(table.source)) in (".csv", ".tsv", ".txt")
     if settings.header != "auto" or not delimited or names[0] == "1" or _is_header(names, flags, follow):
         return table, ()
     if not flags and _may_be_header(names):
