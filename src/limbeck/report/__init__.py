@@ -56,12 +56,6 @@ class Report:
                 console.print(terminal_table(record))
         return "\n".join(line.rstrip() for line in written.get().strip("\n").splitlines())
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from html import escape
-
-        return f"<pre>{escape(str(self))}</pre>"
-
     def save(self, path: Path | str) -> Path:
         """Writes the page (.html, or report.html in a folder) or the Markdown (.md), whole or not at all."""
         path = Path(path)

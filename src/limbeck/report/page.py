@@ -104,7 +104,6 @@ class Section:
     learning: list[charts.Figure]
     terms: list[Markup]
     curve_panels: list[Markup]  # a panel for each arm, where one chart would hold too many
-    failures: list[str]
     gains: list[str]  # every comparison in words, where there are several
     gaps: list[str]  # the table of translators in words
     models: ModelTable
@@ -221,7 +220,6 @@ def section(record: Record, anchor: str) -> Section:
         learning=[] if crowded else [figure for figure in (curves.learning(record), curves.loss(record)) if figure],
         terms=[] if crowded else curves.loss_terms(record),
         curve_panels=curves.curve_panels(record) if crowded else [],
-        failures=summary.failure_sentences(record),
         gains=summary.gain_sentences(record) if crowded else [],
         gaps=summary.gap_sentences(record),
         models=_model_table([record], (*keys, *more) if crowded else ()),
