@@ -90,7 +90,10 @@ def test_print_writes_the_whole_file(tmp_path):
     file.write_text(printed.out, encoding="utf-8")
     run = CompareRun(**tomllib.loads(printed.out))
     assert (run.seeds, run.budget_minutes, run.teacher) == (4, 3.0, "t")
-    assert run.columns["logits"]["objective"] == {"labels": {"weight": 0.5, "class_weights": "", "label_smoothing": 0.0}, "logits": {"weight": 0.5}}
+    assert run.columns["logits"]["objective"] == {
+        "labels": {"weight": 0.5, "class_weights": "", "label_smoothing": 0.0},
+        "logits": {"weight": 0.5},
+    }
     assert limbeck("compare", file, "--print").out == printed.out
     again = CompareRun(**tomllib.loads(limbeck("compare", file, "--seeds", 2, "--print").out))
     assert again == run.but(seeds=2)
