@@ -30,13 +30,6 @@ def test_steps_are_told_as_epochs():
     assert Schedule().over(100) == Schedule()
 
 
-def test_a_regression_takes_more_epochs_unless_somebody_says():
-    numbers, classes = TaskInfo(kind="regress"), TaskInfo(kind="classify", labels=("a", "b"))
-    assert Schedule().at_width(768, numbers).epochs == 10
-    assert Schedule(epochs=3).at_width(768, numbers).epochs == 3
-    assert Schedule().at_width(768, classes) == Schedule(learning_rate=5e-5)
-
-
 def test_a_device_that_is_not_there_is_refused():
     assert find_device("cpu").type == "cpu"
     import torch

@@ -12,11 +12,7 @@ from limbeck.core.task import TaskInfo
 
 class Schedule(Settings):
     epochs: float = knob(
-        3.0,
-        "passes over the training rows at most; early stopping may end sooner. Regression: 10 unless set",
-        above=0,
-        source="BERT, 3; RoBERTa's code, 10 for STS-B",
-        short="--epochs",
+        3.0, "passes over the training rows at most; early stopping may end sooner", above=0, short="--epochs"
     )
     max_steps: int = knob(
         0, "optimiser steps of each training, instead of epochs; 0: as epochs say", at_least=0, short="--max-steps"
@@ -53,16 +49,9 @@ class Schedule(Settings):
     threads: int = knob(0, "CPU threads; 0 leaves the choice to torch", at_least=0, free=True)
 
     def at_width(self, hidden: int, task: TaskInfo) -> Self:
-        """With what nobody set: the learning rate for a model of this width, 0 where it has none, and the epochs.
-
-        A number is learnt more slowly than a class: on STS-B a pair of texts is still learnt after 3 epochs."""
+        """With the learning rate settled for a model of this width; 0 for one that has none."""
         peak = 2e-4 if task.over_vocabulary else 5e-5
-        settled: dict[str, float] = {}
-        if not self.learning_rate:
-            settled["learning_rate"] = peak * 768 / hidden if hidden else 1e-3
-        if task.kind == "regress" and "epochs" not in self.model_fields_set:
-            settled["epochs"] = 10.0
-        return self.but(**settled) if settled else self
+        return self if self.learning_rate else self.but(learning_rate=peak * 768 / hidden if hidden else 1e-3)
 
     def steps_per_epoch(self, rows: int) -> int:
         return -(-rows // (self.batch_size * self.accumulate * world_size()))
