@@ -279,7 +279,7 @@ class FittingTable:
 
         record, keys = self.record, list(brief([self.record]))
         going = _OF_TRANSLATORS if n.units(record).decoded else _FIRST_TO_GO
-        kept = "gain" if record.kind == "compare" else "p50"
+        kept = "" if n.units(record).decoded else "gain" if record.kind == "compare" else "p50"
         choices = [keys]
         for key in going:
             if key in keys and key != kept:
