@@ -10,6 +10,7 @@ import pytest
 from limbeck.core.errors import DataError, KnobError, LimbeckError, ModelError
 from limbeck.jobs import preflight
 from limbeck.jobs.compare_settings import CompareRun
+from limbeck.jobs.folder import locked
 from limbeck.jobs.preflight import check_run
 from limbeck.jobs.settings import BenchRun, MeasuredKnobs, Run, TrainRun
 from running import limbeck
@@ -129,6 +130,17 @@ def test_a_folder_that_holds_another_run(check, tmp_path):
         check(out="file")
     with pytest.raises(LimbeckError, match="part of the path is a file"):
         check(out="file/run")
+
+
+def test_a_run_that_is_under_way_is_waited_for(check, tmp_path):
+    with locked(tmp_path / "out", resume=False) as folder:
+        (folder / "run.toml").write_text("")
+        for resume in (False, True):
+            with pytest.raises(LimbeckError, match="another run is writing to"):
+                check(resume=resume)
+    (tmp_path / "out" / ".lock").touch()  # of one that was killed
+    with pytest.raises(LimbeckError, match="already holds an unfinished run"):
+        check()
 
 
 def test_a_recipe_that_does_not_exist(check):

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console, RenderableType
 
 from limbeck.core.errors import KnobError
+from limbeck.core.process import is_main
 from limbeck.core.record import Record
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.settings import TaskKnobs
@@ -63,6 +64,8 @@ def begin(
     """Refuses what can be refused at once, and says what is about to be done, before anything heavy is imported."""
     from limbeck.jobs.preflight import check_run, find_models
 
+    if not is_main():
+        return
     check_run(run, models, out=str(out or ""), resume=resume)
     Console(stderr=True).print(f"· {doing}", markup=False, highlight=False, soft_wrap=True)
     find_models(models)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 RUN_FILE = "run.toml"
 RECORD_FILE = "record.json"
+LOCK_FILE = ".lock"
 PRINTS_FILE = "fingerprints.json"  # of what the run reads: knobs name files, and files change
 
 
@@ -43,41 +44,57 @@ def locked(out: Path | str, *, resume: bool) -> Iterator[Path]:
     if not is_main():
         yield folder
         return
-    from filelock import FileLock, Timeout
-
-    check_out(folder, resume=resume)
     new = not folder.exists()
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".write-test"
         probe.touch()
         probe.unlink()
-    lock = FileLock(folder / ".lock")
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise LimbeckError(
-            f"another run is writing to {folder}", "wait for it, or choose another folder with --out"
-        ) from None
-    try:
-        check_out(folder, resume=resume)  # another run may have begun while the lock was its
-        yield folder
+        with _held(folder / LOCK_FILE):
+            try:
+                _refuse_other_run(folder, resume)
+                yield folder
+            finally:
+                # Unlinked while it is held: a run that comes now makes a lock of its own.
+                (folder / LOCK_FILE).unlink(missing_ok=True)
     finally:
-        # Unlinked while it is held: a run that comes now makes a lock of its own.
-        (folder / ".lock").unlink(missing_ok=True)
-        lock.release()
         if new and not any(folder.iterdir()):
             folder.rmdir()
 
 
+@contextmanager
+def _held(lock: Path) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    try:
+        held = FileLock(lock)
+        held.acquire(timeout=0)
+    except Timeout:
+        raise LimbeckError(
+            f"another run is writing to {lock.parent}", "wait for it, or choose another folder with --out"
+        ) from None
+    try:
+        yield
+    finally:
+        held.release()
+
+
 def check_out(folder: Path, *, resume: bool) -> None:
-    """Refuses a folder that cannot be written, or that holds a run which is not to be resumed."""
+    """Refuses what `locked` would, and leaves nothing behind."""
     with explained(folder):
         place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
         if not place.is_dir():
             raise OSError(errno.EEXIST if place == folder else errno.ENOTDIR, "")
         with TemporaryFile(dir=place):  # or the system says why not
             pass
+    if (folder / LOCK_FILE).exists():
+        with _held(folder / LOCK_FILE):
+            pass
+    _refuse_other_run(folder, resume)
+
+
+def _refuse_other_run(folder: Path, resume: bool) -> None:
     if not resume and (folder / RUN_FILE).exists():
         done = (folder / RECORD_FILE).exists()
         raise LimbeckError(
