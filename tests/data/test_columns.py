@@ -26,6 +26,8 @@ def roles(names: str, **flags: str) -> Roles:
         ("index,sentence1,sentence2,label", Roles("sentence1", "sentence2", ("label",))),
         ("index,question,sentence,label", Roles("question", "sentence", ("label",))),
         ("premise,hypothesis,gold_label", Roles("premise", "hypothesis", ("gold_label",))),
+        ("text,pair,score", Roles("text", "pair", ("score",))),
+        ("text,question,answer,label", Roles("text", "", ("label",))),
         ("title,content,label", Roles("content", "", ("label",))),
         ("text,review,label,score", Roles("text", "", ("label",))),
         ("sentence", Roles("sentence")),

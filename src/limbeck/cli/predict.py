@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import gather
+from limbeck.cli.verb import begin, gather
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.task import TEXT_KINDS
+from limbeck.jobs.preflight import check_models
 from limbeck.jobs.settings import PredictRun
 
 if TYPE_CHECKING:
@@ -51,6 +52,10 @@ def predict(
         raise DataError(
             "no text was given", "give one in quotes, a file with --data, or lines: cat texts.txt | limbeck predict …"
         )
+    if run.data.train:
+        begin(f"answering {run.data.train} with {model}", run, [model])
+    else:
+        check_models([model])
     from limbeck.cli.display import watching
     from limbeck.jobs.predict import Predictor
     from limbeck.jobs.predict import predict as job

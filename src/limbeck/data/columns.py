@@ -20,7 +20,7 @@ TEXTS = (
 )
 PAIRS = (
     ("sentence1", "sentence2"), ("sentence_1", "sentence_2"), ("sentence_a", "sentence_b"),
-    ("text1", "text2"), ("text_1", "text_2"), ("text_a", "text_b"),
+    ("text1", "text2"), ("text_1", "text_2"), ("text_a", "text_b"), ("text", "text_pair"), ("text", "pair"),
     ("question1", "question2"), ("question_1", "question_2"), ("#1 string", "#2 string"),
     ("premise", "hypothesis"), ("claim", "evidence"),
     ("question", "sentence"), ("question", "answer"), ("question", "context"), ("question", "passage"),
@@ -86,7 +86,7 @@ def _texts(table: Table, text: str, pair: str, taken: set[str]) -> tuple[str, st
     names = {plain(name): name for name in table.columns if name not in taken}
     if not pair:
         found = [(names[a], names[b]) for a, b in PAIRS if a in names and b in names]
-        if len(found) == 1 and "text" not in names:
+        if len(found) == 1 and names.get("text") in (None, found[0][0]):
             return found[0]
     singles = [names[name] for name in TEXTS if name in names and names[name] != pair]
     if "text" in names and names["text"] != pair:

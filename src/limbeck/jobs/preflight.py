@@ -49,7 +49,7 @@ def check_run(run: TaskKnobs, models: Sequence[str], *, out: str = "", resume: b
     if isinstance(run, Run) and not isinstance(run, CompareRun):
         check_names(run)
     directions = list(run.tables(DirectionSettings).values())
-    folders = [_folder(name) for name in (*models, *(one.teacher for one in directions))]
+    folders = check_models([*models, *(one.teacher for one in directions)])
     main = folders[0] if folders else None
     kind = _kind(run, main)
     _check_named(run, kind)
@@ -57,6 +57,11 @@ def check_run(run: TaskKnobs, models: Sequence[str], *, out: str = "", resume: b
         _check_data(run, kind)
     if out and main and isinstance(run, Job) and not (Path(out) / RUN_FILE).exists():
         _check_room(run, main, Path(out))
+
+
+def check_models(models: Sequence[str]) -> list[Path | None]:
+    """Refuses the folder of a model that is none; of others it is None, or the folder."""
+    return [_folder(name) for name in models]
 
 
 def find_models(models: Sequence[str]) -> None:
