@@ -113,9 +113,11 @@ def test_a_damaged_model_file(refused, tmp_path, taught, size, words):
 
 
 def test_a_folder_that_is_not_a_model(refused, tmp_path, taught):
-    problem, remedy = refused(teacher=taught.parent)
+    nested = tmp_path / "models" / "mine"
+    shutil.copytree(taught, nested)
+    problem, remedy = refused(teacher=nested.parent)
     assert "is not a model folder" in problem
-    assert str(taught) in remedy
+    assert str(nested) in remedy
     problem, _ = refused(teacher=tmp_path / "nowhere" / "at" / "all")
     assert "there is no model folder" in problem
 
@@ -250,7 +252,7 @@ def test_a_full_disk_while_caching(small_disk, taught, reviews, monkeypatch):
     """The disk holds the run file and not the answers; enlarged, the run goes on."""
     monkeypatch.setattr("limbeck.jobs.preflight._check_room", lambda *_: None)  # it fills up later
     out = small_disk / "run"
-    (small_disk / "ballast").write_bytes(b"x" * 46 * 1024)
+    (small_disk / "ballast").write_bytes(b"x" * 44 * 1024)
     job = ("distill", "--teacher", taught, "--data", reviews, "--out", out, *QUICK, "--no-baseline")
     said = limbeck(*job)
     assert said.code == 2, said

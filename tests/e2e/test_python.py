@@ -140,7 +140,10 @@ def test_objectives_add_up(taught, reviews):
     result = limbeck.distill(
         taught, reviews, Shrink(heads=2), objective=2 * (0.5 * LogitRegression() + 0.25 * Labels()), **FAST
     )
-    assert result.record.knobs["objective"] == {"logits": {"weight": 1.0}, "labels": {"weight": 0.5}}
+    assert result.record.knobs["objective"] == {
+        "logits": {"weight": 1.0},
+        "labels": {"weight": 0.5, "class_weights": "", "label_smoothing": 0.0},
+    }
     assert result.student.config.num_attention_heads == 2
 
 

@@ -60,7 +60,7 @@ def test_a_cache_is_announced_made_and_shown(kept, masked, corpus):
     assert shown.out.strip() in said.out
     flat = re.sub(r"\s+", " ", shown.out)
     assert f"{store.tokens:,} tokens of {len(store)} blocks" in flat
-    assert "the 8 most probable of 36 words, temperature 1" in flat
+    assert "the 8 most probable of 36 tokens, temperature 1" in flat
     assert str(masked) in flat
     assert str(corpus) in flat
     assert '"rounds": 2' in flat
@@ -141,7 +141,7 @@ def test_draws(ask, masked, corpus, beginner, tmp_path):
     out = tmp_path / "cache"
     said = limbeck(*ask, "--out", out, "--draws", 20, "--temperature", 2)
     assert said.code == 0, said.err
-    assert "20 draws of 36 words, temperature 2" in re.sub(r"\s+", " ", said.out)
+    assert "20 draws of 36 tokens, temperature 2" in re.sub(r"\s+", " ", said.out)
     given = ("distill", "--task", "mask-fill", "--student-from", beginner, "--data", corpus, "--cache", out, *WORDS)
     custom = ("--recipe", "custom", "--objective.sampled.weight", 1)
     said = limbeck(*given, *custom, "--objective.sampled.temperature", 2, "--out", tmp_path / "run")

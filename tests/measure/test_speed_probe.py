@@ -87,7 +87,8 @@ def test_folders_for_both_engines_are_timed_in_turn(home: Path, small: Path) -> 
         "student": "ctranslate2 int8",
     }
     for one in found.values():
-        assert (one.threads, one.rounds, one.batch) == (1, 5, 2)
+        assert (one.threads, one.batch) == (1, 2)
+        assert one.rounds in (5, 10, 15)  # a turn on a busy machine is repeated
         assert 0 < one.p50_ms <= one.p95_ms
         assert one.sentences_per_second > 0
         assert one.peak_bytes > 20e6

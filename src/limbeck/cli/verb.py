@@ -68,7 +68,7 @@ def begin(
         return
     check_run(run, models, out=str(out or ""), resume=resume)
     Console(stderr=True).print(f"· {doing}", markup=False, highlight=False, soft_wrap=True)
-    find_models(models)
+    find_models(run, models)
 
 
 def execute(job: Callable[..., R], *arguments: Any, **settings: Any) -> R:

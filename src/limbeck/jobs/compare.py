@@ -11,13 +11,12 @@ from transformers import TrainerCallback
 from limbeck.core.progress import Silent, Watcher
 from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import AnyModel, documented, parse_arguments
-from limbeck.jobs.compare_settings import CompareRun, columns_of
+from limbeck.jobs.compare_settings import CompareRun, check_columns, columns_of
 from limbeck.jobs.folder import locked
 from limbeck.jobs.record import build_record
 from limbeck.jobs.result import Result, make_result
-from limbeck.jobs.settings import CUSTOM, Options, Run, check_names
+from limbeck.jobs.settings import Options
 from limbeck.measure.speed import MEASURING
-from limbeck.recipes.recipe import find
 from limbeck.students.shrink import Shrink
 
 
@@ -66,9 +65,7 @@ def compare(
     recipes = recipes if isinstance(recipes, str | None) else ",".join(recipes)
     arguments = parse_arguments(CompareRun, locals())
     chosen = columns_of(arguments.run)
-    serving = [column for column in chosen.values() if _serves(column)]
-    for column in serving or chosen.values():  # the others are left out, and told of
-        check_names(column)
+    check_columns(chosen)
     watcher = watcher or Silent()
     with locked(arguments.run.out, resume=resume) as folder:
         finished = pipeline.run(arguments, chosen, folder, watcher, callbacks)
@@ -77,8 +74,3 @@ def compare(
         result.report.save(folder / "report.md")
         watcher.at(MEASURING, 1.0)
         return result
-
-
-def _serves(run: Run) -> bool:
-    """Whether a run's recipe serves the task that a person named."""
-    return run.data.task == "auto" or run.recipe in ("auto", CUSTOM) or run.data.task in find(run.recipe).tasks

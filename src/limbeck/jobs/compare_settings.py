@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import knob
-from limbeck.jobs.settings import CUSTOM, JobKind, Options, Run, overlay, with_masking
-from limbeck.recipes.recipe import RECIPES
+from limbeck.jobs.settings import CUSTOM, JobKind, Options, Run, check_names, overlay, with_masking
+from limbeck.recipes.recipe import RECIPES, find
 from limbeck.students.shrink import Shrink
 
 _OF_A_COLUMN = {
@@ -130,6 +130,17 @@ def _column(run: CompareRun, name: str) -> Run:
     if run.starts == "equal" and own_layers(recipe):
         knobs = overlay({"student": {"keep": Shrink().keep}}, knobs)
     return Run.of(knobs, within=f"columns.{name}")
+
+
+def check_columns(columns: Mapping[str, Run]) -> None:
+    """Refuses a slip in a column. One whose recipe does not serve the task is only left out, if another does."""
+    serving = [column for column in columns.values() if _serves(column)]
+    for column in serving or columns.values():
+        check_names(column)
+
+
+def _serves(run: Run) -> bool:
+    return run.data.task == "auto" or run.recipe in ("auto", CUSTOM) or run.data.task in find(run.recipe).tasks
 
 
 def own_layers(recipe: str) -> str:

@@ -20,9 +20,9 @@ from limbeck.data.sources.conll import SUFFIXES as CONLL
 from limbeck.data.sources.files import SUFFIXES, missing, read_head, unzipped
 from limbeck.data.sources.gather import locate
 from limbeck.data.sources.parallel import check_parallel
-from limbeck.jobs.compare_settings import CompareRun
+from limbeck.jobs.compare_settings import CompareRun, check_columns, columns_of
 from limbeck.jobs.folder import RUN_FILE, check_out
-from limbeck.jobs.settings import BenchRun, Job, Run, TrainRun, check_names, read_run
+from limbeck.jobs.settings import BenchRun, CacheRun, Job, Run, TrainRun, check_names, read_run
 from limbeck.measure.size import is_ctranslate2
 from limbeck.students.load import kind_of_class
 from limbeck.students.model_folder import (
@@ -46,10 +46,12 @@ def check_run(run: TaskKnobs, models: Sequence[str], *, out: str = "", resume: b
         check_out(Path(out), resume=resume)
         if resume and (Path(out) / RUN_FILE).exists():
             type(run)(**read_run(Path(out) / RUN_FILE))  # or refuses the run of another verb
-    if isinstance(run, Run) and not isinstance(run, CompareRun):
+    if isinstance(run, CompareRun):
+        check_columns(columns_of(run))
+    elif isinstance(run, Run):
         check_names(run)
     directions = list(run.tables(DirectionSettings).values())
-    folders = check_models([*models, *(one.teacher for one in directions)])
+    folders = check_models([one.teacher for one in directions] or models)  # the task refuses others beside these
     main = folders[0] if folders else None
     kind = _kind(run, main)
     _check_named(run, kind)
@@ -64,9 +66,9 @@ def check_models(models: Sequence[str]) -> list[Path | None]:
     return [_folder(name) for name in models]
 
 
-def find_models(models: Sequence[str]) -> None:
+def find_models(run: TaskKnobs, models: Sequence[str]) -> None:
     """Downloads what is on the Hub, so that a name that is not there is refused before anything is imported."""
-    for name in filter(looks_like_hub, models):
+    for name in filter(looks_like_hub, () if run.tables(DirectionSettings) else models):
         with explained_opening(name):
             find_folder(name)
 
@@ -84,13 +86,15 @@ def _folder(name: str) -> Path | None:
 
 def _kind(run: TaskKnobs, model: Path | None) -> str:
     """The kind of task, as far as it is known without torch; "" where the model alone tells, and is not here."""
-    if run.data.task != "auto":
-        return run.data.task
-    if model is None or isinstance(run, BenchRun):  # which times models of several tasks on any text
-        return ""
-    named = json.loads((model / "config.json").read_text(encoding="utf-8")).get("architectures") or [""]
-    kind = kind_of_class(str(named[0])) or "classify"
-    return "classify" if isinstance(run, TrainRun) and kind in LANGUAGE_KINDS else kind
+    kind: str = run.data.task
+    if kind == "auto":
+        if model is None or isinstance(run, BenchRun):  # which times models of several tasks on any text
+            return ""
+        named = json.loads((model / "config.json").read_text(encoding="utf-8")).get("architectures") or [""]
+        kind = kind_of_class(str(named[0])) or "classify"
+        kind = "classify" if isinstance(run, TrainRun) and kind in LANGUAGE_KINDS else kind
+    # What is no language model is refused when it is loaded.
+    return "" if isinstance(run, CacheRun) and kind not in LANGUAGE_KINDS else kind
 
 
 def _check_named(run: TaskKnobs, kind: str) -> None:
