@@ -1,5 +1,6 @@
 """What is refused before torch is imported."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -54,6 +55,14 @@ def check(tmp_path, model):
         check_run(settings, (settings.teacher, settings.student_from), out=settings.out, resume=resume)
 
     return run
+
+
+def test_gzip_passes_and_what_only_has_its_name_does_not(check, tmp_path):
+    (tmp_path / "reviews.csv.gz").write_bytes(gzip.compress(CSV.encode()))
+    check(data={"train": "reviews.csv.gz"})
+    (tmp_path / "reviews.csv.gz").write_text(CSV)
+    with pytest.raises(DataError, match=r"is named \.gz but is not gzip"):
+        check(data={"train": "reviews.csv.gz"})
 
 
 def test_what_is_right_passes_and_leaves_nothing(check, tmp_path):

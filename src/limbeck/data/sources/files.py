@@ -24,6 +24,7 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet")
 PLAIN = (".txt", ".text", ".raw", ".md")  # running text
 HEAD = 2**20  # bytes that tell the format of a file, and the columns of a large one
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
+_LEAST = 1024  # bytes that show what a file is
 _BOMS = {  # UTF-32's first: it begins with UTF-16's
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -161,7 +162,7 @@ def unzipped(path: Path, size: int = -1) -> bytes:
     """The bytes of a file, or its first `size`."""
     try:
         with path.open("rb") as file:
-            data = file.read(size)
+            data = file.read(size if size < 0 else max(size, _LEAST))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", "check its permissions") from None
     if not data.startswith(_GZIP):
