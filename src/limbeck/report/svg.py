@@ -276,11 +276,13 @@ def _anywhere(label: Label, bounds: Box) -> list[Placed]:
 def _in_lines(label: Label, bounds: Box, lefts: Sequence[float]) -> list[Placed]:
     lines = [bounds.top + LINE * (row + 1) - 3 for row in range(int((bounds.bottom - bounds.top) / LINE))]
     wide = name_width(label.text)
-    return [
-        Placed(label, left, y, "start", Box(left, y - FONT + 1, left + wide, y + 3), leader=True)
-        for y in lines
-        for left in lefts
-    ]
+
+    def place(left: float, y: float) -> Placed:
+        """A name left of its mark ends at its right edge, however wide the font is, so that the leader meets it."""
+        x, anchor = (left + wide, "end") if left + wide <= label.x else (left, "start")
+        return Placed(label, x, y, anchor, Box(left, y - FONT + 1, left + wide, y + 3), leader=True)
+
+    return [place(left, y) for y in lines for left in lefts]
 
 
 def _aside(at: Placed) -> float:
