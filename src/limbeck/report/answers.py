@@ -9,7 +9,7 @@ from limbeck.core.metric import Metric, metrics_of
 from limbeck.core.record import Arm, Record, ReliabilityBin
 from limbeck.report import figures as n
 from limbeck.report import plots
-from limbeck.report.charts import Figure, Legend, figure_of, swatches, tones
+from limbeck.report.charts import CANVASES, Figure, Legend, figure_of, swatches, tones
 from limbeck.report.figures import Spread
 from limbeck.report.svg import swatch
 
@@ -91,7 +91,7 @@ def _bars(title: str, caption: str, groups: Groups, only: str = "") -> Figure | 
     listed = [f"{name or only}: " + ", ".join(f"{bar.label} {bar.text}" for bar in group) for name, group in groups]
     words = listed[0] if only else f"{title}. " + ". ".join(listed)
     top = max(0.05, *(bar.value for bar in groups[0][1])) if only else 1.0
-    return figure_of(title, caption, lambda canvas: plots.bars(groups, top, canvas.width, words))
+    return figure_of(title, caption, [plots.bars(groups, top, canvas.width, words) for canvas in CANVASES])
 
 
 def _reliability(record: Record, arms: Sequence[Arm], metric: Metric) -> Figure | None:
@@ -123,8 +123,8 @@ def _reliability(record: Record, arms: Sequence[Arm], metric: Metric) -> Figure 
     )
     axis = plots.Axis("of these are right, %")
     words = "Confidence against accuracy: " + "; ".join(titles)
-    draw = lambda canvas: plots.bubbles(series, "mean confidence, %", axis, canvas, words)  # noqa: E731
-    return figure_of("How sure, and how often right", caption, draw, tuple(legend))
+    pictures = [plots.bubbles(series, "mean confidence, %", axis, canvas, words) for canvas in CANVASES]
+    return figure_of("How sure, and how often right", caption, pictures, tuple(legend))
 
 
 def _pooled(bins: Sequence[ReliabilityBin]) -> list[ReliabilityBin]:
@@ -169,4 +169,5 @@ def _confusion(record: Record, arm: Arm, counts: list[list[float]], seeds: int) 
     caption += f"Most often {', '.join(often)}. " if often else "No mistakes. "
     caption += f"The {MOST_LABELS} labels with the most mistakes, of {len(labels)}." if len(names) < len(labels) else ""
     title = f"Label and prediction: {arm.title}"
-    return figure_of(title, caption, lambda canvas: plots.grid(names, kept, canvas, f"{title}. {caption}"), RIGHT_WRONG)
+    pictures = [plots.grid(names, kept, canvas, f"{title}. {caption}") for canvas in CANVASES]
+    return figure_of(title, caption, pictures, RIGHT_WRONG)

@@ -5,7 +5,7 @@ Each is drawn twice, for a desk and for a phone, so that its letters keep their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from markupsafe import Markup
@@ -18,6 +18,7 @@ from limbeck.report.figures import Spread
 from limbeck.report.svg import Canvas, swatch
 
 WIDE, NARROW = Canvas(480, 300), Canvas(310, 260)
+CANVASES = (WIDE, NARROW)  # a figure is drawn on both, and the page shows the one that fits
 OTHERS = ("other-1", "other-2", "other-3", "other-4", "other-5", "other-6")
 _ROLE_NAMES = {
     "teacher": "teacher",
@@ -40,8 +41,10 @@ class Figure:
     legend: Legend = ()
 
 
-def figure_of(title: str, caption: str, draw: Callable[[Canvas], Markup], legend: Legend = ()) -> Figure:
-    return Figure(title, caption.strip(), draw(WIDE), draw(NARROW), legend)
+def figure_of(title: str, caption: str, pictures: Sequence[Markup], legend: Legend = ()) -> Figure:
+    """The pictures are those on CANVASES."""
+    wide, narrow = pictures
+    return Figure(title, caption.strip(), wide, narrow, legend)
 
 
 def tones(record: Record) -> dict[str, str]:
@@ -205,7 +208,7 @@ def _trade_off(
     return figure_of(
         title,
         caption + timing,
-        lambda canvas: plots.scatter(points, x_title, axis, canvas, words, alone, level),
+        [plots.scatter(points, x_title, axis, canvas, words, alone, level) for canvas in CANVASES],
         legend,
     )
 
@@ -241,7 +244,7 @@ def standing(record: Record) -> Figure | None:
         near = floor.is_near([row.value for row in rows])
         caption += f"{'Grey dashes' if near else 'Beyond the axis'}: {floor.label}, {floor.text}."
         levels.append(floor)
-    return figure_of(title, caption, lambda canvas: plots.dots(rows, axis, canvas.width, words, levels))
+    return figure_of(title, caption, [plots.dots(rows, axis, canvas.width, words, levels) for canvas in CANVASES])
 
 
 def differences(record: Record) -> Figure | None:
@@ -272,4 +275,4 @@ def differences(record: Record) -> Figure | None:
         caption += f" Lower {metric.title} is better: left of 0, the first one wins."
     titles_of_kinds = {"distill": "Did distillation help?", "compare": "Gain over no teacher"}
     title = titles_of_kinds.get(record.kind, "Paired differences")
-    return figure_of(title, caption, lambda canvas: plots.intervals(rows, axis, canvas.width, words))
+    return figure_of(title, caption, [plots.intervals(rows, axis, canvas.width, words) for canvas in CANVASES])

@@ -12,7 +12,7 @@ from limbeck.core.metric import Metric
 from limbeck.core.record import Arm, Record, SeedResult
 from limbeck.report import figures as n
 from limbeck.report import plots
-from limbeck.report.charts import Figure, axis_of, factor, figure_of, legend_of, tones
+from limbeck.report.charts import CANVASES, Figure, axis_of, factor, figure_of, legend_of, tones
 from limbeck.report.svg import Canvas
 
 PANEL = Canvas(300, 190)
@@ -36,7 +36,7 @@ def learning(record: Record) -> Figure | None:
     return figure_of(
         title,
         caption,
-        lambda canvas: plots.line_chart(lines, level, x_title, axis, canvas, words),
+        [plots.line_chart(lines, level, x_title, axis, canvas, words) for canvas in CANVASES],
         legend_of(record, arms),
     )
 
@@ -89,7 +89,7 @@ def loss(record: Record) -> Figure | None:
     return figure_of(
         "Training loss",
         caption if len(curves) > 1 else "",
-        lambda canvas: _loss_chart(record, curves, "", canvas),
+        [_loss_chart(record, curves, "", canvas) for canvas in CANVASES],
         legend_of(record, [arm for arm, _ in curves]),
     )
 
