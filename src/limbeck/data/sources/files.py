@@ -168,7 +168,7 @@ def unzipped(path: Path, size: int = -1) -> bytes:
     if not data.startswith(_GZIP):
         if path.name.lower().endswith(".gz") and data:
             raise DataError(f"{path} is named .gz but is not gzip", "rename it, or copy it again")
-        return data
+        return data if size < 0 else data[:size]
     try:
         return gzip.decompress(data) if size < 0 else zlib.decompressobj(31).decompress(data, size)
     except (EOFError, OSError, zlib.error) as error:
