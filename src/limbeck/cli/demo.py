@@ -20,7 +20,7 @@ def demo(
         Path, typer.Option("--out", help="folder for everything; an interrupted demo goes on where it was")
     ] = Path("runs/demo"),
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="how often to train the students")] = 1,
-    rows: Annotated[int, typer.Option("--rows", min=200, help="training sentences used")] = 2000,
+    rows: Annotated[int, typer.Option("--rows", min=200, help="training sentences used")] = 1800,
 ) -> None:
     """Fine-tune MiniLM on Rotten Tomatoes, distil it into 3 layers, with and without a teacher, and report.
 
