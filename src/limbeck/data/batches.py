@@ -54,6 +54,12 @@ class Collate(Protocol):
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]: ...
 
 
+def padding_id(tokenizer: Any) -> int:
+    """What fills up a block of text: any token does where there is none for it, since the attention mask hides it."""
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+    return pad or 0
+
+
 class Collator:
     """One padded batch from the rows of a dataset of any kind.
 
@@ -70,8 +76,7 @@ class Collator:
     def of(cls, tokenizer: Any, task: TaskInfo) -> Self:
         """With the padding token of a tokenizer; whole texts are padded on its padding side as well."""
         if task.over_vocabulary:
-            pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
-            return cls(pad or 0, task)
+            return cls(padding_id(tokenizer), task)
         if tokenizer.pad_token_id is None:
             raise ModelError(
                 "the tokenizer has no padding token, so texts of different length cannot share a batch",

@@ -118,11 +118,8 @@ def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmP
     run = with_masking(run.spelled_out(task.info.kind), task.info.kind)
     run = run.but(train=run.train.at_width(shape_of(model.network).hidden, task.info))
     prints = {"tokenizer": tokenizer_fingerprint(model.processor), **encoded.fingerprints}
-    origin, words = (
-        f"The model starts from {run.model or 'random weights'}.",
-        portable(run.model) if run.model else FRESH,
-    )
-    start = Start(model.network, origin, words, build)
+    origin = f"The model starts from {run.model or 'random weights'}."
+    start = Start(model.network, origin, portable(run.model) if run.model else FRESH, build)
     steps = (on_labels(Training(MAIN, task.supervised(), run.train, GOLD).over(encoded), encoded),)
     arm = ArmPlan("model", run, start, steps, encoded, title="training", processor=model.processor)
     return run, arm, Setup(task, None, splits, encoded, prints)

@@ -13,7 +13,7 @@ from limbeck.core.forward import forward
 from limbeck.core.tap import eval_mode
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch
-from limbeck.data.batches import Collator, batches
+from limbeck.data.batches import Collator, batches, padding_id
 from limbeck.data.text.examples import tokenise
 
 if TYPE_CHECKING:
@@ -94,9 +94,14 @@ def continuations(
     found = [""] * len(texts)
     for batch in _batches(tokens, tokenizer, info, size, "left"):
         inputs = batch.to(model.device).inputs
-        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         with eval_mode(model), torch.inference_mode():
-            ids = model.generate(**inputs, max_new_tokens=new_tokens, do_sample=False, num_beams=1, pad_token_id=pad)
+            ids = model.generate(
+                **inputs,
+                max_new_tokens=new_tokens,
+                do_sample=False,
+                num_beams=1,
+                pad_token_id=padding_id(tokenizer),
+            )
         written = tokenizer.batch_decode(ids[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
         for uid, text in zip(batch.uids.tolist(), written, strict=True):
             found[uid] = text
@@ -110,5 +115,4 @@ def _batches(
     size: int,
     side: Literal["left", "right"],
 ) -> Iterator[Batch]:
-    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
-    return batches(_Texts(columns), Collator(pad or 0, info, side), size)
+    return batches(_Texts(columns), Collator(padding_id(tokenizer), info, side), size)
