@@ -9,7 +9,7 @@ import limbeck
 from limbeck import Labels, LogitRegression, Model, Shrink, SoftTargets
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.record import Record
-from limbeck.report.figures import warnings
+from limbeck.report.warnings import warnings
 from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer
 
 FAST = {"train": {"epochs": 1, "learning_rate": 1e-3}, "measure": {"speed": False, "bootstrap": 200}}

@@ -24,6 +24,7 @@ from limbeck.report.charts import NARROW, WIDE, differences, standing, trade_off
 from limbeck.report.curves import learning
 from limbeck.report.page import page
 from limbeck.report.table import cells_of, columns, markdown_table, table_rows, terminal_table
+from limbeck.report.warnings import warnings
 
 FIFTY = tuple(f"intent_{i}_of_many" for i in range(50))
 STYLE = page([sample.distill()]).split("<style>")[1].split("</style>")[0]
@@ -52,7 +53,7 @@ def test_serious_warnings_come_first_on_the_page_and_everywhere_else() -> None:
     assert any(kinds)
     assert not all(kinds)
     assert html.index('class="warnings"') < html.index('class="tiles"')
-    first = next(one.text for one in n.warnings(record) if one.serious)
+    first = next(one.text for one in warnings(record) if one.serious)
     assert f"> **{first.replace('_', chr(92) + '_')}**" in model_card(record)
     assert "! " + first[:40] in "\n".join(printed(record, 200))
 

@@ -11,9 +11,9 @@ from rich.console import Console
 from limbeck.core.record import Failure, Floor, Record
 from limbeck.core.task import TaskInfo
 from limbeck.report import figures as n
-from limbeck.report.figures import warnings
 from limbeck.report.summary import conclusion, gain_sentences, headline
 from limbeck.report.table import markdown_table, terminal_table
+from limbeck.report.warnings import ReportWarning, warnings
 
 TITLE = "most frequent class (negative)"
 
@@ -63,7 +63,7 @@ def test_perplexity_is_kept_in_nats() -> None:
 def test_a_model_that_answers_the_same_gets_a_red_line_and_no_praise() -> None:
     record = with_floor(0.817, student=0.817, seeds=1)
     constant = changed(record, "distilled", constant="negative")
-    assert warnings(constant)[0] == n.Warning("“3 layers, distilled” answers “negative” for every row.", True)
+    assert warnings(constant)[0] == ReportWarning("“3 layers, distilled” answers “negative” for every row.", True)
     assert told(constant).startswith(
         "The 3-layer student answers “negative” throughout: accuracy 81.7 % against 81.7 % of the most frequent class."
     )

@@ -9,6 +9,7 @@ from limbeck.core.record import Arm, Record, SplitCard
 from limbeck.report import figures as n
 from limbeck.report import summary
 from limbeck.report.table import escape_markdown, full, markdown_table
+from limbeck.report.warnings import failure_sentences, warnings
 
 _LOAD = """from transformers import {auto}, AutoTokenizer
 
@@ -92,7 +93,7 @@ def comparison_card(record: Record) -> str:
     """What was compared and what came of it; it belongs to no single model."""
     gains, failures = (
         [*summary.gain_sentences(record), *summary.gap_sentences(record)],
-        summary.failure_sentences(record),
+        failure_sentences(record),
     )
     parts = [
         f"# {escape_markdown(record.name)}",
@@ -116,7 +117,7 @@ def _list(lines: Iterable[str]) -> str:
 
 
 def _serious(record: Record) -> str:
-    return "\n>\n".join(f"> **{escape_markdown(one.text)}**" for one in n.warnings(record) if one.serious)
+    return "\n>\n".join(f"> **{escape_markdown(one.text)}**" for one in warnings(record) if one.serious)
 
 
 def _code(text: str) -> str:
@@ -236,7 +237,7 @@ def _counts(record: Record, split: SplitCard) -> str:
 
 def _limits(record: Record) -> str:
     limits = [
-        *dict.fromkeys([*(one.text for one in n.warnings(record)), *summary.caveats(record)]),
+        *dict.fromkeys([*(one.text for one in warnings(record)), *summary.caveats(record)]),
         *record.notes,
         f"Measured on {'the file' if record.kind == 'eval' else 'the test split'} named above; other texts, other "
         "languages and other lengths were not tried.",

@@ -19,7 +19,6 @@ T = TypeVar("T")
 GAP = "\u00a0"  # between a number and its unit, where a line must not break
 MINUS = "\u2212"
 NOTHING = "–"
-MUCH_OVERLAP, MANY_ROWS = 0.01, 0.05  # shares of rows above which a reader should worry
 
 
 @dataclass(frozen=True)
@@ -101,96 +100,6 @@ def at_floor(record: Record, arm: Arm) -> bool:
     return not better or score(metric, mine.mean) == score(metric, floor)
 
 
-@dataclass(frozen=True)
-class Warning:
-    """What a reader must know before any figure."""
-
-    text: str
-    serious: bool  # in red
-
-
-def warnings(record: Record) -> list[Warning]:
-    """Derived from the record, the most serious first."""
-    found = [
-        *(Warning(text, True) for text in (*_constants(record), *_floored(record))),
-        *_overlap(record),
-        *(Warning(text, True) for text in (*failure_sentences(record), *_busy(record))),
-        *(Warning(text, False) for text in _doubts(record)),
-    ]
-    return sorted(found, key=lambda one: not one.serious)
-
-
-def _constants(record: Record) -> Iterator[str]:
-    who: dict[str, list[str]] = {}
-    for arm in models(record):
-        for answer in dict.fromkeys(run.constant for run in arm.runs if run.constant):
-            seeds = [run.seed for run in arm.runs if run.constant == answer]
-            who.setdefault(answer, []).append(f"“{arm.title}”" + ("" if len(seeds) == len(arm.runs) else _seeds(seeds)))
-    by_word = record.task.level == "token" or in_blocks(record)
-    each = units(record).prediction if by_word else units(record).row
-    for answer, arms in who.items():
-        yield f"{listed(arms)} answer{'s' * (len(arms) == 1)} “{answer}” for every {each}."
-
-
-def _floored(record: Record) -> Iterator[str]:
-    metric, scores = primary(record), {}
-    for arm in models(record):
-        if at_floor(record, arm) and not is_constant(arm) and (found := quality(arm, record.metric)):
-            scores[arm.title] = score(metric, found.mean)
-    if scores:
-        arms = listed([f"“{title}” ({reached})" for title, reached in scores.items()])
-        floor = f"{floor_words(record)}: {metric.title} {score(metric, floor_score(record))}"
-        yield f"{arms} {'is' if len(scores) == 1 else 'are'} no better than {floor}."
-
-
-def _overlap(record: Record) -> Iterator[Warning]:
-    overlap, split, unit = record.data.overlap, _tested(record), units(record)
-    if not overlap or split is None:
-        return
-    rows, metric = overlap if in_blocks(record) else split.rows, primary(record)  # of documents, only these are counted
-    many = plural(rows, f"test {unit.source if in_blocks(record) else unit.row}")
-    found = []
-    for arm in filter(None, (subject_of(record), teacher_of(record))):
-        without, whole = spread([run.unseen.get(metric.name) for run in arm.runs]), quality(arm, metric.name)
-        if without and whole:
-            found.append(f"{score(metric, without.mean)} instead of {score(metric, whole.mean)} (“{arm.title}”)")
-    text = f"{many if rows == overlap else f'{count(overlap)} of {many}'} stand{'s' * (overlap == 1)} in train too."
-    text += f" On the others {metric.title} is {listed(list(dict.fromkeys(found)))}." if found else ""
-    yield Warning(text, overlap >= MUCH_OVERLAP * rows)
-
-
-def failure_sentences(record: Record) -> list[str]:
-    titles = {arm.name: arm.title for arm in record.arms}
-    return [
-        f"“{titles.get(one.arm, one.arm)}” {f'failed{_seeds(one.seeds)}' if one.seeds else 'was refused'}: {one.reason}"
-        for one in record.failed
-    ]
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    return f" with seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
-
-
-def _busy(record: Record) -> Iterator[str]:
-    busy = [f"“{model.title}”" for model in models(record) if model.speed and model.speed.busy]
-    if busy:
-        be = "was" if len(busy) == 1 else "were"
-        yield f"The machine was busy while {listed(busy)} {be} timed: do not quote these milliseconds."
-
-
-def _doubts(record: Record) -> Iterator[str]:
-    data, source = record.data, units(record).source
-    rows, dropped = sum(split.rows for split in data.splits.values()), sum(data.dropped.values())
-    if data.conflicts:
-        again = "repeats a text with another label" if data.conflicts == 1 else "repeat a text with another label"
-        yield f"{plural(data.conflicts, source)} {again}."
-    if not in_blocks(record) and data.truncated > MANY_ROWS * rows:
-        yield f"{count(data.truncated)} of {plural(rows, source)} are longer than --data.max-length and are cut."
-    if dropped > MANY_ROWS * data.read:
-        why = ", ".join(f"{reason} ({count(many)})" for reason, many in data.dropped.items())
-        yield f"{count(dropped)} of {plural(data.read, source)} are left out: {why}."
-
-
 def of_role(record: Record, *roles: str) -> Arm | None:
     return next((arm for arm in record.arms if arm.role in roles), None)
 
@@ -256,7 +165,7 @@ def all_decoded(records: Sequence[Record]) -> bool:
 
 
 def tested_rows(record: Record) -> int:
-    split = _tested(record)
+    split = tested_split(record)
     if split is None:
         return 0
     return split.rows if in_blocks(record) else split.labelled or split.rows
@@ -264,11 +173,11 @@ def tested_rows(record: Record) -> int:
 
 def block_length(record: Record) -> int:
     """Tokens of a test block, on average; 0 where that is not known."""
-    split = _tested(record)
+    split = tested_split(record)
     return round(split.labelled / split.rows) if in_blocks(record) and split and split.rows else 0
 
 
-def _tested(record: Record) -> SplitCard | None:
+def tested_split(record: Record) -> SplitCard | None:
     return record.data.splits.get("test") or record.data.splits.get("dev")
 
 

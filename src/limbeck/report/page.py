@@ -24,6 +24,7 @@ from limbeck.report import answers, charts, curves, summary
 from limbeck.report import figures as n
 from limbeck.report.svg import swatch
 from limbeck.report.table import FLOOR, Cell, Column, cells_of, columns, full, halves, table_rows
+from limbeck.report.warnings import ReportWarning, warnings
 
 SHOWN_DISAGREEMENTS = 120
 LONG_TEXT = 320  # characters; a longer text is folded
@@ -94,7 +95,7 @@ class Section:
     headline: str
     conclusion: str
     tiles: list[Tile]
-    warnings: list[n.Warning]
+    warnings: list[ReportWarning]
     standing: charts.Figure | None
     differences: charts.Figure | None
     trade_offs: list[charts.Figure]
@@ -244,11 +245,11 @@ def _chosen(record: Record) -> list[Arm]:
     return [arm for arm in record.arms if arm in (n.teacher_of(record), plain, subject)]
 
 
-def ranked(record: Record) -> list[n.Warning]:
+def ranked(record: Record) -> list[ReportWarning]:
     """Everything to know before believing the headline, the most serious first."""
-    known = n.warnings(record)
+    known = warnings(record)
     texts = {one.text for one in known}
-    return [*known, *(n.Warning(text, serious=False) for text in summary.caveats(record) if text not in texts)]
+    return [*known, *(ReportWarning(text, serious=False) for text in summary.caveats(record) if text not in texts)]
 
 
 def _model_table(records: Sequence[Record], keys: Sequence[str] = ()) -> ModelTable:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from limbeck.core.record import Arm, Comparison, Record, Speed
 from limbeck.report import figures as n
-from limbeck.report.figures import failure_sentences as failure_sentences
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
 OF_FLOOR = " of its "  # begins what is told of the share over the floor

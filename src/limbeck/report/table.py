@@ -17,6 +17,7 @@ from limbeck.core.metric import metrics_of
 from limbeck.core.record import Arm, Comparison, Record, SeedResult, Speed
 from limbeck.report import figures as n
 from limbeck.report import summary
+from limbeck.report.warnings import warnings
 
 BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
 COMPARED = ("shape", "start", "quality", "gain", "verdict", "agreement", "parameters", "bytes", "p50", "training")
@@ -257,11 +258,11 @@ def terminal_table(record: Record) -> RenderableType:
         summary.conclusion(record),
         *summary.gap_sentences(record),
     ]
-    warnings = n.warnings(record)
-    doubts = [*(one.text for one in warnings if not one.serious), summary.joint_confidence(record)]
+    found = warnings(record)
+    doubts = [*(one.text for one in found if not one.serious), summary.joint_confidence(record)]
     doubts += [*summary.caveats(record), summary.speed_inputs(record)]
     lines = [Text(summary.headline(record), style="bold")]
-    lines += [Text(f"! {one.text}", style="bold red") for one in warnings if one.serious]
+    lines += [Text(f"! {one.text}", style="bold red") for one in found if one.serious]
     lines += [Text(sentence) for sentence in results if sentence]
     lines += [Text(f"· {sentence}", style="dim") for sentence in dict.fromkeys(doubts) if sentence]
     return Padding(Group(FittingTable(record), Text(""), *lines), (1, 1, 0, 1))

@@ -1,0 +1,104 @@
+"""What a reader must know before any figure: derived from a Record, the same for page, model card and terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from limbeck.core.record import Record
+from limbeck.report import figures as n
+
+MUCH_OVERLAP, MANY_ROWS = 0.01, 0.05  # shares of rows above which a reader should worry
+
+
+@dataclass(frozen=True)
+class ReportWarning:
+    """What a reader must know before any figure."""
+
+    text: str
+    serious: bool  # in red
+
+
+def warnings(record: Record) -> list[ReportWarning]:
+    """Derived from the record, the most serious first."""
+    found = [
+        *(ReportWarning(text, True) for text in (*_constants(record), *_floored(record))),
+        *_overlap(record),
+        *(ReportWarning(text, True) for text in (*failure_sentences(record), *_busy(record))),
+        *(ReportWarning(text, False) for text in _doubts(record)),
+    ]
+    return sorted(found, key=lambda one: not one.serious)
+
+
+def _constants(record: Record) -> Iterator[str]:
+    who: dict[str, list[str]] = {}
+    for arm in n.models(record):
+        for answer in dict.fromkeys(run.constant for run in arm.runs if run.constant):
+            seeds = [run.seed for run in arm.runs if run.constant == answer]
+            who.setdefault(answer, []).append(f"“{arm.title}”" + ("" if len(seeds) == len(arm.runs) else _seeds(seeds)))
+    by_word = record.task.level == "token" or n.in_blocks(record)
+    each = n.units(record).prediction if by_word else n.units(record).row
+    for answer, arms in who.items():
+        yield f"{n.listed(arms)} answer{'s' * (len(arms) == 1)} “{answer}” for every {each}."
+
+
+def _floored(record: Record) -> Iterator[str]:
+    metric, scores = n.primary(record), {}
+    for arm in n.models(record):
+        if n.at_floor(record, arm) and not n.is_constant(arm) and (found := n.quality(arm, record.metric)):
+            scores[arm.title] = n.score(metric, found.mean)
+    if scores:
+        arms = n.listed([f"“{title}” ({reached})" for title, reached in scores.items()])
+        floor = f"{n.floor_words(record)}: {metric.title} {n.score(metric, n.floor_score(record))}"
+        yield f"{arms} {'is' if len(scores) == 1 else 'are'} no better than {floor}."
+
+
+def _overlap(record: Record) -> Iterator[ReportWarning]:
+    overlap, split, unit = record.data.overlap, n.tested_split(record), n.units(record)
+    if not overlap or split is None:
+        return
+    rows, metric = (
+        overlap if n.in_blocks(record) else split.rows,
+        n.primary(record),
+    )  # of documents, only these are counted
+    many = n.plural(rows, f"test {unit.source if n.in_blocks(record) else unit.row}")
+    found = []
+    for arm in filter(None, (n.subject_of(record), n.teacher_of(record))):
+        without, whole = n.spread([run.unseen.get(metric.name) for run in arm.runs]), n.quality(arm, metric.name)
+        if without and whole:
+            found.append(f"{n.score(metric, without.mean)} instead of {n.score(metric, whole.mean)} (“{arm.title}”)")
+    text = f"{many if rows == overlap else f'{n.count(overlap)} of {many}'} stand{'s' * (overlap == 1)} in train too."
+    text += f" On the others {metric.title} is {n.listed(list(dict.fromkeys(found)))}." if found else ""
+    yield ReportWarning(text, overlap >= MUCH_OVERLAP * rows)
+
+
+def failure_sentences(record: Record) -> list[str]:
+    titles = {arm.name: arm.title for arm in record.arms}
+    return [
+        f"“{titles.get(one.arm, one.arm)}” {f'failed{_seeds(one.seeds)}' if one.seeds else 'was refused'}: {one.reason}"
+        for one in record.failed
+    ]
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f" with seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+
+
+def _busy(record: Record) -> Iterator[str]:
+    busy = [f"“{model.title}”" for model in n.models(record) if model.speed and model.speed.busy]
+    if busy:
+        be = "was" if len(busy) == 1 else "were"
+        yield f"The machine was busy while {n.listed(busy)} {be} timed: do not quote these milliseconds."
+
+
+def _doubts(record: Record) -> Iterator[str]:
+    data, source = record.data, n.units(record).source
+    rows, dropped = sum(split.rows for split in data.splits.values()), sum(data.dropped.values())
+    if data.conflicts:
+        again = "repeats a text with another label" if data.conflicts == 1 else "repeat a text with another label"
+        yield f"{n.plural(data.conflicts, source)} {again}."
+    if not n.in_blocks(record) and data.truncated > MANY_ROWS * rows:
+        yield f"{n.count(data.truncated)} of {n.plural(rows, source)} are longer than --data.max-length and are cut."
+    if dropped > MANY_ROWS * data.read:
+        why = ", ".join(f"{reason} ({n.count(many)})" for reason, many in data.dropped.items())
+        yield f"{n.count(dropped)} of {n.plural(data.read, source)} are left out: {why}."
