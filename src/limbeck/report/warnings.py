@@ -57,10 +57,8 @@ def _overlap(record: Record) -> Iterator[ReportWarning]:
     overlap, split, unit = record.data.overlap, n.tested_split(record), n.units(record)
     if not overlap or split is None:
         return
-    rows, metric = (
-        overlap if n.in_blocks(record) else split.rows,
-        n.primary(record),
-    )  # of documents, only these are counted
+    metric = n.primary(record)
+    rows = overlap if n.in_blocks(record) else split.rows  # of documents, only these are counted
     many = n.plural(rows, f"test {unit.source if n.in_blocks(record) else unit.row}")
     found = []
     for arm in filter(None, (n.subject_of(record), n.teacher_of(record))):
