@@ -6,7 +6,7 @@ A masked weight is 0 and stays 0: training holds the mask after every optimiser 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -116,11 +116,25 @@ class Mask:
 
 
 @dataclass(frozen=True)
+class Calibration:
+    """What a pass may look at: some training rows, as texts and as batches, and the tokenizer between the two."""
+
+    batches: Sequence[Batch] = ()
+    texts: Sequence[tuple[str, ...]] = ()  # of each row: its text, or text and pair
+    processor: Any = None
+
+
+@dataclass(frozen=True)
 class Change:
     """What a pass made of a model."""
 
     mask: Mask
     note: str  # for the report
+    processor: Any = None  # the new tokenizer, where the pass changed it
+    figures: Mapping[str, float] = field(default_factory=dict)  # what it counted
+
+
+NO_CALIBRATION = Calibration()
 
 
 class Pass(Settings):
@@ -138,5 +152,5 @@ class Pass(Settings):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @abstractmethod
-    def apply(self, model: nn.Module, mask: Mask, batches: Iterable[Batch] = ()) -> Change:
+    def apply(self, model: nn.Module, mask: Mask, calibration: Calibration = NO_CALIBRATION) -> Change:
         """Changes the model in place; what lives afterwards lived before."""

@@ -114,7 +114,16 @@ class SeedResult(Frozen):
 class Size(Frozen):
     parameters: int
     parameters_without_embeddings: int
-    bytes_on_disk: int
+    bytes_on_disk: int  # of the weights
+    bytes_in_all: int = 0  # of every file needed to answer, the tokenizer's included; 0: not counted
+
+
+class LengthSpeed(Frozen):
+    """Latency of texts of one length."""
+
+    tokens: int
+    p50_ms: float
+    p95_ms: float
 
 
 class Speed(Frozen):
@@ -129,6 +138,11 @@ class Speed(Frozen):
     peak_bytes: int  # resident memory of the process at its highest
     rounds: int
     busy: bool = False  # other processes held the cores meanwhile: not a figure to quote
+    p99_ms: float = 0.0  # 0: not measured, as all below
+    load_ms: float = 0.0  # from the start of the process to its first answer
+    low_ms: float = 0.0  # 95 % interval of p50_ms, over the turns
+    high_ms: float = 0.0
+    by_length: list[LengthSpeed] = []
 
 
 class Floor(Frozen):
@@ -201,14 +215,18 @@ class Disagreement(Frozen):
 
 
 class Artifact(Frozen):
-    """A trained model of an arm in another format, measured by the engine that runs it."""
+    """What became of a trained model: after a pass, or in another format, measured by the engine that runs it."""
 
     name: str
     arm: str  # the one it comes from
     seed: int
-    engine: str  # "CTranslate2"
+    engine: str  # "CTranslate2", "ONNX Runtime", "torch"
     precision: str  # "int8"
     path: str  # relative to the run folder
+    step: str = ""  # the pass or training that made it, of a chain; "" of an export
+    note: str = ""  # what the step says of it
+    seconds: float = 0.0  # that making it took
+    figures: dict[str, float] = {}  # what the step counted; of an export, its parity: agreement, largest difference
     quality: dict[str, float] = {}
     size: Size | None = None
     speed: Speed | None = None
@@ -234,7 +252,7 @@ class Citation(Frozen):
 
 class Record(Frozen):
     schema_version: int = SCHEMA
-    kind: Literal["distill", "compare", "train", "eval", "bench", "benchmark"]
+    kind: Literal["distill", "compare", "train", "compress", "eval", "bench", "benchmark"]
     name: str
     created: str  # ISO 8601, UTC
     command: str

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from limbeck.core.compress import Mask, Pass
-from limbeck.core.trace import Batch
+from limbeck.core.compress import NO_CALIBRATION, Calibration, Mask, Pass
 
 if TYPE_CHECKING:
     from torch import nn
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="nn.Module")
 
 
-def compress(model: M, passes: Sequence[Pass], batches: Iterable[Batch] = ()) -> M:
-    """A smaller copy of `model`, after each of the passes in turn. Some passes calibrate on `batches`.
+def compress(model: M, passes: Sequence[Pass], calibration: Calibration = NO_CALIBRATION) -> M:
+    """A smaller copy of `model`, after each of the passes in turn. Some passes look at rows (`calibration`).
 
     Weights that are 0 are pruned already: they stay 0 and count as gone. To train the copy and keep it sparse, hold
     `Mask.of(small)` with the callback `HoldMask`.
@@ -32,7 +31,7 @@ def compress(model: M, passes: Sequence[Pass], batches: Iterable[Batch] = ()) ->
         assert limbeck.Mask.of(model).remaining == 80
     """
     small = copy.deepcopy(model)
-    mask, rows = Mask.of(small), list(batches)
+    mask = Mask.of(small)
     for one in passes:
-        mask = one.apply(small, mask, rows).mask
+        mask = one.apply(small, mask, calibration).mask
     return small

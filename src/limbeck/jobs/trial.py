@@ -22,7 +22,7 @@ from safetensors.torch import load_model, save_model
 from transformers import PreTrainedModel, TrainerCallback, set_seed
 
 from limbeck.core.checksum import FILES, DamagedError, check_files, checksums, read_sealed, write_sealed
-from limbeck.core.compress import Mask
+from limbeck.core.compress import Calibration, Mask
 from limbeck.core.device import find_device
 from limbeck.core.errors import MismatchError
 from limbeck.core.files import atomic, explained
@@ -246,13 +246,14 @@ class _TrialRunner:
             callbacks=[*held, watch, *switching(step.teacher), *self.callbacks],
         )
 
-    def _calibration(self, rows: int) -> Iterator[Batch]:
+    def _calibration(self, rows: int) -> Calibration:
         """Training rows, for a pass that looks at data."""
         data = self.trial.arm.data
-        train = data.train("")
+        train, batches = data.train(""), list[Batch]()
         for first in range(0, min(rows, len(train)), CALIBRATION_BATCH):
             chosen = range(first, min(first + CALIBRATION_BATCH, rows, len(train)))
-            yield to_batch(data.evaluator.collate([train[row] for row in chosen]), data.info)
+            batches.append(to_batch(data.evaluator.collate([train[row] for row in chosen]), data.info))
+        return Calibration(batches, processor=self.trial.arm.processor or data.processor)
 
     def finish(self) -> TrialResult:
         """Saves the model, measures it on the test split, and saves what came of it."""

@@ -17,13 +17,11 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from limbeck.core.card import Paper
-from limbeck.core.compress import Change, Mask, Pass, compression, prunable
+from limbeck.core.compress import NO_CALIBRATION, Calibration, Change, Mask, Pass, compression, prunable
 from limbeck.core.knob import knob
-from limbeck.core.trace import Batch
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -47,7 +45,7 @@ class Magnitude(Pass):
     )
     scope: Literal["layer", "global"] = knob("layer", "smallest within each layer, or among all layers")
 
-    def apply(self, model: nn.Module, mask: Mask, batches: Iterable[Batch] = ()) -> Change:
+    def apply(self, model: nn.Module, mask: Mask, calibration: Calibration = NO_CALIBRATION) -> Change:
         mask = mask if mask.live else Mask.full(model)
         weights = {name: weight.detach().cpu() for name, weight in prunable(model).items() if name in mask.live}
         kept = Mask(self._by_layer(weights, mask) if self.scope == "layer" else self._together(weights, mask))
