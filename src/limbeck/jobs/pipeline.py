@@ -29,7 +29,7 @@ from limbeck.jobs.plan import ArmPlan, active_parameters, label_notes, plan_arm,
 from limbeck.jobs.record import Finished, timed_as
 from limbeck.jobs.settings import Job, Run, resolve
 from limbeck.jobs.teaching import TeacherOutputs, check_named_cache, collect_teacher_outputs, free_memory
-from limbeck.jobs.trial import FAILED, TrialResult, run_trial
+from limbeck.jobs.trial import ARMS, FAILED, TrialResult, run_trial
 from limbeck.measure.size import size_of
 from limbeck.measure.speed import measuring
 from limbeck.tasks.base import COLLECTING, Model, Setup, task_of
@@ -200,7 +200,7 @@ def _trials(
     failed: list[Failure] = []
     for trial in trials(arms):
         try:
-            found = run_trial(trial, folder / "arms", watcher, callbacks)
+            found = run_trial(trial, folder / ARMS, watcher, callbacks)
             results.setdefault(trial.arm.name, []).append(found)
         except Exception as error:
             if not keep_going:
@@ -208,7 +208,7 @@ def _trials(
             why = _reason(error)
             watcher.say(f"{trial.title} failed: {why}")
             watcher.at(trial.title, 1.0)
-            write_text(folder / "arms" / trial.name / FAILED, why + "\n")
+            write_text(folder / ARMS / trial.name / FAILED, why + "\n")
             failed.append(Failure(arm=trial.arm.name, seeds=[trial.seed], reason=why))
     if not results:
         raise LimbeckError(f"every training failed, the first with: {failed[0].reason}", "mend that, then --resume")

@@ -212,7 +212,7 @@ def _speeds(finished: Finished, watcher: Watcher) -> tuple[dict[str, Speed], lis
         return {}, []
     folders = {TEACHER: finished.teacher_folder} if finished.teacher_folder else {}
     folders |= {timed_as(arm): finished.results[arm.name][0].model for arm in reversed(finished.done)}
-    texts, longest = setup.task.timing_inputs(setup), setup.data.max_length or run.data.max_length
+    texts, longest = setup.task.texts(setup, "test"), setup.data.max_length or run.data.max_length
     trained = finished.seconds / (2 if setup.info.is_seq2seq else 1)  # its int8 student is timed too
     speeds, notes = speeds_of(folders, texts, run.measure, longest, watcher, setup.task.beam, trained)
     several = finished.kind == "compare" and len({timed_as(arm) for arm in finished.done}) < len(finished.done)

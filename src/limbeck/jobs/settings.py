@@ -28,7 +28,7 @@ from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.training.schedule import Schedule
 
 Options: TypeAlias = Mapping[str, Any]  # a table of a run file, or keywords that are knobs
-JobKind: TypeAlias = Literal["train", "distill", "compare"]
+JobKind: TypeAlias = Literal["train", "distill", "compare", "compress"]
 CUSTOM = "custom"  # the objective is the run's own, whole
 AUTO: dict[Kind, str] = {
     **dict.fromkeys(("classify", "multilabel", "tag", "answer"), "hinton"),
@@ -122,6 +122,16 @@ class Run(Job):
     def seed_list(self) -> list[int]:
         return list(range(self.seed, self.seed + self.seeds))
 
+    def recipe_for(self, info: TaskInfo) -> Recipe | None:
+        """The recipe of the run; None where its objective is its own."""
+        if self.recipe == CUSTOM:
+            return None
+        found = find(AUTO[info.kind] if self.recipe == "auto" else self.recipe)
+        if info.kind not in found.tasks:
+            fit = [other.name for other in RECIPES.values() if info.kind in other.tasks]
+            raise KnobError(f"the recipe '{found.name}' does not serve --task {info.kind}", f"use {', '.join(fit)}")
+        return found
+
     def resolved_with(self, columns: Mapping[str, Run], task: str) -> Run:
         """As it is written down, given its columns: of a distillation, the one."""
         (only,) = columns.values()
@@ -158,23 +168,14 @@ class CacheRun(TaskKnobs):
     measure: MeasureSettings = knob(MeasureSettings(speed=False, examples=0), "not used here")
 
 
-def recipe_of(run: Run, info: TaskInfo) -> Recipe | None:
-    """The recipe of a run; None where its objective is its own."""
-    if run.recipe == CUSTOM:
-        return None
-    found = find(AUTO[info.kind] if run.recipe == "auto" else run.recipe)
-    if info.kind not in found.tasks:
-        fit = [other.name for other in RECIPES.values() if info.kind in other.tasks]
-        raise KnobError(f"the recipe '{found.name}' does not serve --task {info.kind}", f"use {', '.join(fit)}")
-    return found
-
-
 def resolve(run: Run, info: TaskInfo) -> Run:
     """The run with its recipe spelled out, as the file of a finished run has it."""
-    plan, terms = recipe_of(run, info), dict(run.objective)
+    plan, terms = run.recipe_for(info), dict(run.objective)
+    trains = plan is None or bool(plan.trainings(info))
     stages = {name: stage.model_dump() for name, stage in run.stages.items()}
     if plan is not None:
-        planned, said = to_table(plan.objective(info)), run.model_dump(exclude_unset=True)
+        planned = to_table(plan.objective(info)) if trains else {}
+        said = run.model_dump(exclude_unset=True)
         stages = overlay(
             {name: stage.model_dump() for name, stage in plan.stages(info).items()}, said.get("stages", {})
         )
@@ -199,7 +200,7 @@ def resolve(run: Run, info: TaskInfo) -> Run:
     spelled = run.spelled_out(info.kind)
     return spelled.but(
         recipe=plan.name if plan else CUSTOM,
-        objective=to_table(from_table(terms)),
+        objective=to_table(from_table(terms)) if trains or terms else {},
         stages={name: _checked(name, table) for name, table in stages.items()},
         student=run.student.settled("same"),
     )

@@ -1,7 +1,7 @@
 """A Task is one kind of problem. Everything outside this room is the same for all of them.
 
-`Task` calls the methods of a kind of problem, which do not call back. To add one, write `read`, `encode`,
-`timing_inputs`, `new_rows` and `predict`, and an `Evaluator`; every other method has a default that serves models which
+`Task` calls the methods of a kind of problem, which do not call back. To add one, write `read`, `encode`, `texts`,
+`new_rows` and `predict`, and an `Evaluator`; every other method has a default that serves models which
 give logits.
 """
 
@@ -219,8 +219,8 @@ class Task(ABC, Generic[R]):
         """The rows in a model's tokens; beside a teacher, in tokens that both share."""
 
     @abstractmethod
-    def timing_inputs(self, setup: Setup[R]) -> list[tuple[str, str]]:
-        """(text, second text) of the test split, to time models on."""
+    def texts(self, setup: Setup[R], split: str) -> list[tuple[str, str]]:
+        """(text, second text) of a split: what models are timed on, and what a pass looks at. Some have no second."""
 
     @abstractmethod
     def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:

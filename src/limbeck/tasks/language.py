@@ -119,11 +119,12 @@ class LanguageTask(Task[RunningText]):
         longest = corpus.length
         return EncodedData(info, processor, rows, evaluator, corpus.card, prints, len(train), max_length=longest)
 
-    def timing_inputs(self, setup: Setup[RunningText]) -> list[tuple[str, str]]:
-        """The text of some test blocks."""
+    def texts(self, setup: Setup[RunningText], split: str) -> list[tuple[str, str]]:
+        """The text of the blocks; of test, which is only timed, of some."""
         processor = setup.data.processor
-        blocks = setup.splits.corpora[tokenizer_fingerprint(processor)].test
-        rows = np.linspace(0, len(blocks) - 1, min(TIMED, len(blocks))).astype(int)
+        blocks = setup.splits.corpora[tokenizer_fingerprint(processor)].splits[split]
+        most = TIMED if split == "test" else len(blocks)
+        rows = np.linspace(0, len(blocks) - 1, min(most, len(blocks))).astype(int)
         ids = [blocks.ids[blocks.tokens(row)] for row in rows]
         return [(text, "") for text in processor.batch_decode(ids, skip_special_tokens=True)]
 

@@ -88,9 +88,8 @@ class TextClassification(Task[Corpus]):
         found = encoded_rows(rows, evaluator, card, prints, splits.train.has_label)
         return replace(found, pairs=bool(splits.train.pairs))
 
-    def timing_inputs(self, setup: Setup[Corpus]) -> list[tuple[str, str]]:
-        test = setup.splits.test
-        return list(zip(test.texts, test.pairs or [""] * len(test), strict=True))
+    def texts(self, setup: Setup[Corpus], split: str) -> list[tuple[str, str]]:
+        return setup.splits.splits[split].keys
 
     def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
         settings: DataSettings = self.knobs.data.but(label_column=NO_LABELS)

@@ -63,8 +63,8 @@ class WindowTask(Task[WindowRows[W]], Generic[W]):
         evaluator = self.evaluator(corpus, model.processor, settings)
         return zip(*evaluator.predictions(model.network), strict=True)
 
-    def timing_inputs(self, setup: Setup[WindowRows[W]]) -> list[tuple[str, str]]:
-        return [row.texts for row in setup.splits.parts["test"].rows]
+    def texts(self, setup: Setup[WindowRows[W]], split: str) -> list[tuple[str, str]]:
+        return [row.texts for row in setup.splits.parts[split].rows]
 
     def check(
         self, run: Options, setup: Setup[WindowRows[W]], student: Model, objectives: Sequence[Objective], needed: Want
