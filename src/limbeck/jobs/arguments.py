@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
-from limbeck.core.knob import RENAMED, TABLES
+from limbeck.core.knob import RENAMED
 from limbeck.data.settings import TaskKnobs
 from limbeck.jobs.folder import TemporaryFolder
 from limbeck.jobs.settings import Job, Options, overlay, undot
@@ -81,9 +81,9 @@ def _fields(cls: type[TaskKnobs], place: str) -> Mapping[str, FieldInfo]:
 
 def _check_names(cls: type[TaskKnobs], keywords: Options) -> None:
     """Refuses a misspelt keyword with the nearest names that the verb has, also those inside its tables."""
-    known = [*(name for name in keywords if name not in _IN_HAND), *cls.model_fields, *TABLES]
+    known = [*(name for name in keywords if name not in _IN_HAND), *cls.model_fields, *cls.known_tables()]
     for name in keywords["knobs"]:
-        if name not in (*cls.model_fields, *TABLES, *RENAMED):
+        if name not in (*cls.model_fields, *cls.known_tables(), *RENAMED):
             close = [f"'{one}'" for one in dict.fromkeys(difflib.get_close_matches(name, known))]
             hint = f"did you mean {' or '.join(close)}? " if close else ""
             raise KnobError(f"there is no knob '{name}'", f"{hint}known here: {', '.join(dict.fromkeys(known))}")

@@ -3,8 +3,8 @@
     prepare (task, teacher, rows) → plan the arms → write or match run.toml → add baselines
             → collect the teacher's outputs → fit the budget → trials: train and test each arm with each seed
 
-jobs/record.py then times the models and builds the Record. `distill` is `compare` with one column; `train` has a model
-instead of a student, and joins at the trials.
+jobs/record.py then times the models and builds the Record. `distill` is `compare` with one column, `compress` one whose
+student is the model as it is; `train` has a model instead of a student, and joins at the trials.
 """
 
 from __future__ import annotations
@@ -58,9 +58,12 @@ def run(
     if isinstance(settings, CompareRun):
         notes = settings.start_notes({name: arm.run for name, arm in planned.items() if isinstance(arm.run, Run)})
     else:
-        arms = [replace(arm, title=f"student {'with' if arm.uses_teacher else 'without'} teacher") for arm in arms]
-        notes = [arms[-1].start.origin]
-        watcher.say(notes[0])
+        taught = {True: "student with teacher", False: "student without teacher"}
+        titles = {arm.name: "passes" if settings.kind == "compress" else taught[arm.uses_teacher] for arm in arms}
+        arms = [replace(arm, title=titles[arm.name]) for arm in arms]
+        notes = [arms[-1].start.origin] if settings.kind != "compress" else []
+        for note in notes:
+            watcher.say(note)
     notes += label_notes(arms)
     watcher.plan(_progress(settings, setup, arms))
 
@@ -232,7 +235,7 @@ def _progress(settings: Job, setup: Setup, arms: Sequence[ArmPlan]) -> list[Prog
     big = active_parameters(setup.teacher.network) if setup.teacher else 0.0
     dev, test = setup.data.evaluator.passes
     rows = dev * (setup.data.size + sum(arm.data.augmented for arm in arms)) + test * setup.data.evaluator.test_rows
-    models = len({timed_as(arm) for arm in arms}) + bool(setup.teacher)
+    models = len({timed_as(arm) for arm in arms}) + bool(setup.teacher) + sum(arm.intermediates for arm in arms)
     return [
         *([ProgressItem(COLLECTING, big * rows)] if setup.teacher or any(arm.uses_teacher for arm in arms) else []),
         *(ProgressItem(trial.title, trial.arm.cost(big), TRAINING) for trial in trials(arms)),

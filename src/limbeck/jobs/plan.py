@@ -130,8 +130,14 @@ class ArmPlan:
         )
         evals = sum(step.measurements for step in self.trainings if step.evaluated)
         dev, test = evaluator.passes
-        tests = 1 + sum(map(self.is_measured, range(len(self.steps))))
+        tests = 1 + self.intermediates
         return learnt + small * (dev * len(evaluator.dev) * evals + test * evaluator.test_rows * tests)
+
+    @property
+    def intermediates(self) -> int:
+        """Models on the way of a chain of passes, the first before all of them."""
+        measured = sum(map(self.is_measured, range(len(self.steps))))
+        return measured + (self.first_pass < len(self.steps)) - self.is_measured(len(self.steps) - 1)
 
     @property
     def first_pass(self) -> int:
@@ -175,7 +181,7 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
     run = _with_class_weights(setup.task.resolve(run, setup, needed), setup.data)
     task = replace(setup.task, knobs=run)
     if given is None and run.student_from:
-        watcher.say(f"loading the student {run.student_from}")
+        watcher.say(f"loading the {'model' if run.kind == 'compress' else 'student'} {run.student_from}")
         given = task.load(run.student_from, new_head=True)
     owner = given or setup.teacher or setup.init
     assert owner is not None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import tomllib
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, field_validator, model_validator
 
 from limbeck.core.card import METHODS
 from limbeck.core.device import DeviceName
@@ -29,6 +30,8 @@ from limbeck.training.schedule import Schedule
 
 Options: TypeAlias = Mapping[str, Any]  # a table of a run file, or keywords that are knobs
 JobKind: TypeAlias = Literal["train", "distill", "compare", "compress"]
+TARGETS = ("onnx", "onnx-int8", "onnx-int4", "ctranslate2")  # that exporters/export.py writes
+EXPORTS = "export"  # their folder in a run's
 CUSTOM = "custom"  # the objective is the run's own, whole
 AUTO: dict[Kind, str] = {
     **dict.fromkeys(("classify", "multilabel", "tag", "answer"), "hinton"),
@@ -37,6 +40,20 @@ AUTO: dict[Kind, str] = {
     "translate": "seq-kd",
 }
 _REGISTER = (seq2seq,)  # a table of a task
+
+
+def names_in(text: str) -> list[str]:
+    """Of a knob that holds several, comma-separated."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def check_known(names: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Refuses a name that is none, with the nearest that is."""
+    known = list(known)
+    for name in (name for name in names if name not in known):
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        raise KnobError(f"there is no {what} '{name}'", f"{hint}choose among {', '.join(known)}")
 
 
 class MeasuredKnobs(TaskKnobs):
@@ -75,14 +92,31 @@ class Job(MeasuredKnobs):
 
     kind: ClassVar[JobKind]  # of its Records
     unwritten: ClassVar[frozenset[str]] = frozenset()  # knobs that its run files leave out
+    fixed: ClassVar[frozenset[str]] = frozenset()  # knobs that nobody sets: they have no flag
 
     out: str = knob("", "folder for the models and the report", short="--out")
+    export: str = knob(
+        "",
+        "also write the best model in these formats, comma-separated, each compared with it and measured; onnx, "
+        "onnx-int8, onnx-int4; translators: ctranslate2",
+        short="--export",
+    )
     seed: int = knob(0, "the first seed", at_least=0, short="--seed")
     train: Schedule = knob(Schedule(), "how models are trained")
 
     @property
     def seed_list(self) -> list[int]:
         return [self.seed]
+
+    @property
+    def export_targets(self) -> list[str]:
+        return names_in(self.export)
+
+    @field_validator("export")
+    @classmethod
+    def _check_export(cls, value: str) -> str:
+        check_known(names_in(value), TARGETS, "format to export to")
+        return value
 
     def settled_as(self, begun: Self) -> Self:
         """With what is still open as the run that was begun has it."""
