@@ -99,14 +99,14 @@ def compress(
     if data is None and run is None and isinstance(model, nn.Module):
         return _in_hand(model, passes, calibration)
     words, tables = _in_words(passes)
-    named = {"passes": words} if words else {}
     student, layers = None, None
+    named = {"passes": words, "teacher": str(teacher) if isinstance(teacher, str | Path) else ""}
     if isinstance(model, str | Path):
-        named |= {"model": str(model)} if str(model) else {}
+        named["model"] = str(model)
     else:
         student, named["recover"] = model, "auto" if teacher else NONE
         teacher = model if teacher in ("", SELF) else teacher
-    knobs = {**tables, **named, **knobs}
+    knobs = {**tables, **{name: value for name, value in named.items() if value}, **knobs}
     arguments = parse_arguments(CompressRun, locals())
     arguments = replace(arguments, run=_with_hidden(arguments))
     check_names(arguments.run)
