@@ -122,6 +122,7 @@ class Calibration:
     batches: Sequence[Batch] = ()
     texts: Sequence[tuple[str, ...]] = ()  # of each row: its text, or text and pair
     processor: Any = None
+    held_out: Sequence[tuple[str, ...]] = ()  # texts of dev rows: what a pass costs is counted there
 
 
 @dataclass(frozen=True)
