@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from limbeck.core.card import Paper as Paper
     from limbeck.core.card import method as method
+    from limbeck.core.compress import Calibration as Calibration
     from limbeck.core.compress import Mask as Mask
     from limbeck.core.compress import Pass as Pass
     from limbeck.core.errors import LimbeckError as LimbeckError
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from limbeck.measure.quality import significance as significance
     from limbeck.objectives.loss import loss as loss
     from limbeck.passes.magnitude import Magnitude as Magnitude
+    from limbeck.passes.vocabulary import Vocabulary as Vocabulary
     from limbeck.recipes.recipe import Recipe as Recipe
     from limbeck.recipes.recipe import recipe as recipe
     from limbeck.report import Report as Report
