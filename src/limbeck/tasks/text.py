@@ -33,7 +33,7 @@ from limbeck.data.tinybert import MaskedWords, words_from
 from limbeck.data.uids import augmented_uid
 from limbeck.data.windows import Windows
 from limbeck.measure.evaluator import Evaluator, TextEvaluator
-from limbeck.measure.predictions import log_sigmoid, log_softmax, logits_of, predict
+from limbeck.measure.predictions import logits_of, predict
 from limbeck.students.load import kind_of, labels_in, load
 from limbeck.tasks.base import (
     ALL,
@@ -49,6 +49,7 @@ from limbeck.tasks.base import (
     evaluating,
     task,
 )
+from limbeck_runtime.answers import text_answer
 
 Labelled = Splits[Examples] | Splits[Windows]
 
@@ -111,7 +112,7 @@ class TextClassification(Task[Corpus]):
         encoded = encode(examples, model.processor, self.longest(model))
         collate = Collator.of(model.processor, info)
         logits = logits_of(info, predict(model.network, batches(encoded, collate, self.knobs.batch_size), encoded.uids))
-        return [_answer(info, row, self.knobs.all_probabilities) for row in logits]
+        return [text_answer(info.kind, info.labels, row, self.knobs.all_probabilities) for row in logits]
 
     def resolve(self, run: Options, setup: Setup[Corpus], needed: Want) -> Options:
         """Where a term leaves open how a text is pooled: the first token if it is made for that, else the mean."""
@@ -175,22 +176,6 @@ class TextClassification(Task[Corpus]):
         test = encode(splits.test, model.processor, self.knobs.data.max_length)
         evaluator = TextEvaluator(splits.task, model.processor, {"test": test}, self.knobs.measure.examples)
         return evaluator, evaluator.logits("test", model.network, partial(watcher.at, evaluating(model)))
-
-
-def _answer(info: TaskInfo, logits: np.ndarray, every: bool) -> Answer:
-    if info.kind == "regress":
-        return {"score": float(logits[0])}
-    chances = np.exp(log_softmax(logits[None])[0] if info.kind == "classify" else log_sigmoid(logits)).tolist()
-    best = int(logits.argmax())
-    answer: Answer = {"label": info.labels[best], "probability": chances[best]}
-    if info.kind == "multilabel":
-        chosen = [number for number, chance in enumerate(chances) if chance > 0.5]
-        answer = {
-            "labels": [info.labels[number] for number in chosen],
-            "probabilities": [chances[number] for number in chosen],
-        }
-    each = {f"probability_{label}": chance for label, chance in zip(info.labels, chances, strict=True)}
-    return {**answer, **each} if every else answer
 
 
 def encoded_rows(
