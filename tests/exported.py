@@ -5,18 +5,21 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
+import numpy as np
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForQuestionAnswering, BertForTokenClassification
 
 from limbeck.core.checksum import FILES, checksums, write_sealed
 from limbeck.measure.size import count_parameters
 from limbeck.students.load import load
-from tiny import VOCABULARY, make_classifier, make_tokenizer
+from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer
 from tiny_language import make_masked, save
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 SHAPE = {"vocab_size": len(VOCABULARY), "max_position_embeddings": 64, "initializer_range": 0.5, **SMALL}
 TAGS = dict(enumerate(["O", "B-X", "I-X"]))
+TEXTS = [row["text"] for row in make_rows(40)]
+LONG = " ".join(TEXTS)  # more tokens than the models read
 KINDS = ("classify", "multilabel", "regress", "tag", "answer", "mask-fill")
 
 
@@ -95,3 +98,17 @@ def export(source: Path, kind: str, out: Path, **more) -> Path:
     }
     write_sealed(out / "limbeck.json", facts | more)
     return out
+
+
+def same(ours, theirs):
+    """Two answers, but for rounding."""
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        if value is None or (not isinstance(value, float) and name not in ("probabilities", "entities")):
+            assert value == theirs[name], name
+        elif name == "entities":
+            assert len(value) == len(theirs[name])
+            for one, other in zip(value, theirs[name], strict=True):
+                same(one, other)
+        else:
+            assert np.allclose(value, theirs[name], atol=1e-5), name

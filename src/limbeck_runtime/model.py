@@ -57,7 +57,7 @@ def _session(path: Path, facts: Facts, threads: int) -> Any:
     wanted, given = {one.name for one in session.get_inputs()}, {one.name for one in session.get_outputs()}
     if wanted != set(facts.inputs) or not given >= set(facts.outputs):
         raise UnusableError(
-            f"{path} takes {', '.join(sorted(wanted))} and gives {', '.join(sorted(given))}, not what limbeck.json says",
+            f"{path} takes {', '.join(sorted(wanted))} and gives {', '.join(sorted(given))}, not what its facts say",
             "copy both files from one export",
         )
     return session

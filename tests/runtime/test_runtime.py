@@ -8,26 +8,10 @@ from transformers import AutoTokenizer
 
 import limbeck
 import limbeck_runtime
-from exported import export, folders, network
+from exported import LONG, TEXTS, export, folders, network, same
 from limbeck.core.checksum import read_sealed, write_sealed
-from tiny import make_rows, make_tokenizer
+from tiny import make_tokenizer
 from tiny_language import save
-
-TEXTS = [row["text"] for row in make_rows(40)]
-LONG = " ".join(TEXTS)  # more tokens than the model reads
-
-
-def same(ours, theirs):
-    assert ours.keys() == theirs.keys()
-    for name, value in ours.items():
-        if name == "probabilities" or isinstance(value, float):
-            assert np.allclose(value, theirs[name], atol=1e-5), name
-        elif name == "entities":
-            assert len(value) == len(theirs[name])
-            for one, other in zip(value, theirs[name], strict=True):
-                same(one, other)
-        else:
-            assert value == theirs[name], name
 
 
 @pytest.mark.parametrize("kind", ["classify", "multilabel", "regress"])

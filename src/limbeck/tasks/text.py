@@ -22,12 +22,10 @@ from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.trace import PER_TEXT, Want
 from limbeck.data.augment import augment, unlabelled
 from limbeck.data.batches import Collator, Split, batches
-from limbeck.data.columns import NO_LABELS, choose
 from limbeck.data.settings import AugmentSettings, DataSettings
-from limbeck.data.sources.new_rows import read_new
-from limbeck.data.sources.tables import Table, texts_of
+from limbeck.data.sources.tables import Table
 from limbeck.data.splits import Splits
-from limbeck.data.text.examples import Corpus, Encoded, Examples, concatenate, encode, read_texts, relabel
+from limbeck.data.text.examples import Corpus, Encoded, Examples, concatenate, encode, new_texts, read_texts, relabel
 from limbeck.data.text.labels import is_generic, permutation
 from limbeck.data.tinybert import MaskedWords, words_from
 from limbeck.data.uids import augmented_uid
@@ -94,13 +92,7 @@ class TextClassification(Task[Corpus]):
         return list(zip(test.texts, test.pairs or [""] * len(test), strict=True))
 
     def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
-        settings: DataSettings = self.knobs.data.but(label_column=NO_LABELS)
-        table = read_new(settings, data, "text", ("text1", "text2"))
-        if len(table.columns) == 1 and not settings.text_column:
-            settings = settings.but(text_column=next(iter(table.columns)))
-        roles = choose(table, settings)
-        columns = [texts_of(table, name, "pass --text-column NAME") for name in (roles.text, roles.pair) if name]
-        return table, list(zip(*columns, strict=True))
+        return new_texts(self.knobs.data, data)
 
     def predict(self, model: Model, rows: Sequence[Inputs]) -> list[Answer]:
         labels, count = labels_in(model.network.config), len(rows)
