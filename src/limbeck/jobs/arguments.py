@@ -7,10 +7,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from pydantic.fields import FieldInfo
-from transformers import PreTrainedModel
 
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
@@ -20,13 +19,20 @@ from limbeck.jobs.folder import TemporaryFolder
 from limbeck.jobs.settings import Job, Options, overlay, undot
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import clip_max_length
-from limbeck.tasks.base import Model
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from limbeck.tasks.base import Model
+
+    AnyModel: TypeAlias = str | Path | PreTrainedModel | Model
+else:  # a verb that runs an exported model imports neither torch nor transformers
+    AnyModel = object
 
 R = TypeVar("R", bound=Job, covariant=True)
 J = TypeVar("J", bound=Job)
 K = TypeVar("K", bound=TaskKnobs)
 F = TypeVar("F", bound=Callable[..., object])
-AnyModel: TypeAlias = str | Path | PreTrainedModel | Model
 
 # The keywords that most people want, by the tables of the run file that they may stand in: the first that a verb has.
 _COMMON: dict[str, tuple[str, ...]] = {
@@ -130,6 +136,10 @@ def model_of(model: object, processor: Any) -> tuple[Model | None, str]:
     """A model in hand, or the folder or hub id of one."""
     if isinstance(model, str | Path):
         return None, str(model)
+    from transformers import PreTrainedModel
+
+    from limbeck.tasks.base import Model
+
     if not isinstance(model, Model | PreTrainedModel):
         raise KnobError(
             f"a {type(model).__name__} is not a model",

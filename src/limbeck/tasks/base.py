@@ -30,6 +30,7 @@ from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import Dataset, Split
 from limbeck.data.sources.tables import Table
+from limbeck.engines.onnx import exported_facts
 from limbeck.measure.evaluator import Evaluation as Evaluation
 from limbeck.measure.evaluator import Evaluator
 from limbeck.measure.size import is_ctranslate2
@@ -39,13 +40,14 @@ from limbeck.students.load import kind_of, kind_saved, labels_in, load
 from limbeck.students.model_folder import model_in
 from limbeck.students.sizes import positions_of
 from limbeck.teachers.live import LiveTeacher, MemoryTeacher
+from limbeck_runtime import is_exported
+from limbeck_runtime.answers import Answer as Answer
 
 COLLECTING = "teacher's outputs"  # the progress item
 TEXTS_SHARE = 0.6  # the share of it that is done when the teacher has written its texts
 LABELS = "labels"  # the term over labels, in an objective's table
 ALL, GOLD = "", "gold"  # training rows by their targets: every row, or those with what people gave
 Inputs = tuple[str, ...]  # what a model reads of a row: a text, a pair, a question and its context, or words
-Answer = dict[str, object]  # what is predicted of a row, by the name of its column
 Terms: TypeAlias = dict[str, dict[str, Any]]  # an objective as a table
 Options = Any  # a job's settings, built on TaskKnobs, with the tables of its task
 
@@ -392,4 +394,6 @@ def kind_of_model(model: Model | str | None, trust_remote_code: bool = False) ->
         return None
     if isinstance(model, Model):
         return kind_of(model.network)
+    if is_exported(model):
+        return exported_facts(model, check=False).kind
     return "translate" if is_ctranslate2(model) else kind_saved(model, trust_remote_code)
