@@ -44,17 +44,31 @@ def _times(ratio: float) -> str:
 
 def kept(record: Record, arm: Arm) -> str:
     """What is left of the quality of the reference, as the end of a sentence."""
+    share = _share(record, arm)
+    if share is None or not 0 < share < 1:
+        return f", and {keeps(record, arm)}" if share is not None else ""
+    only = "but only " if share < FEW else ""
+    return f", {only}{n.share_of(share, 1)} of the {n.primary(record).title} kept"
+
+
+def keeps(record: Record, arm: Arm) -> str:
+    """keeps 98.7 %, or the score, where that is no loss or no share."""
+    share, metric, mine = _share(record, arm), n.primary(record), n.quality(arm, record.metric)
+    if share is not None and 0 < share < 1:
+        return f"keeps {n.share_of(share, 1)}"
+    return f"reaches {n.article(metric.title)}{metric.title} of {n.score(metric, mine.mean if mine else None)}"
+
+
+def _share(record: Record, arm: Arm) -> float | None:
+    """Of the reference's quality; 0 where a share would say nothing, 1 where nothing that reports show is lost."""
     metric, reference = n.primary(record), n.reference_of(record)
     mine, theirs = (n.quality(one, metric.name) if one else None for one in (arm, reference))
     if mine is None or theirs is None:
-        return ""
-    ours, other = n.score(metric, mine.mean), n.score(metric, theirs.mean)
-    if ours == other:
-        return f", with the same {metric.title} of {other}"
-    if not metric.higher_is_better or not 0 < mine.mean < theirs.mean:
-        return f", with {n.article(metric.title)}{metric.title} of {ours} against {other}"
-    only = "but only " if mine.mean < FEW * theirs.mean else ""
-    return f", {only}{n.share_of(mine.mean, theirs.mean)} of the {metric.title} kept"
+        return None
+    if not metric.higher_is_better or mine.mean <= 0 or theirs.mean <= 0:
+        return 0.0
+    same = n.score(metric, mine.mean) == n.score(metric, theirs.mean)
+    return 1.0 if same else mine.mean / theirs.mean
 
 
 def change(record: Record, arm: Arm) -> tuple[float, Comparison | None] | None:
@@ -110,4 +124,5 @@ def _figure(name: str, value: float) -> str:
     words = name.replace("_", " ")
     if 0 <= value <= 1 and any(share in name for share in _SHARES):
         return f"{words} {n.percent(value)}"
-    return f"{words} {n.count(value) if value == int(value) else n.figure(value)}"
+    small = 0 < abs(value) < 1e-3
+    return f"{words} {n.count(value) if value == int(value) else f'{value:.1e}' if small else n.figure(value)}"

@@ -70,8 +70,9 @@ def models(record: Record) -> list[Arm]:
     rows, origins, titles = list(record.arms), {arm.name: arm for arm in record.arms}, Counter[str]()
     for same in artifacts(record):
         one = same[0]
-        titles[one.title] += 1
-        title = one.title if titles[one.title] == 1 else f"{one.title} {titles[one.title]}"
+        title = one.title.removeprefix(f"{one.arm}, ") if record.kind == "compress" else one.title
+        titles[title] += 1
+        title = title if titles[title] == 1 else f"{title} {titles[title]}"
         runs = [SeedResult(seed=a.seed, quality=a.quality, seconds=a.seconds) for a in same]
         own = {"name": one.name, "title": title, "role": "student", "size": one.size, "speed": one.speed}
         rows.append(origins[one.arm].model_copy(update={**own, "runs": runs, "objective": ""}))
@@ -158,12 +159,24 @@ def students_of(record: Record) -> list[Arm]:
 
 
 def subject_of(record: Record) -> Arm | None:
-    """The arm that the record is about: the student, of several the best; or the model trained or measured; or what a
-    chain ends with."""
+    """The arm that the record is about: the student, of several the best; or the model trained or measured, of
+    several timed the fastest; or what a chain ends with."""
     if record.kind == "compress" and record.artifacts:
         return models(record)[-1]
+    if record.kind == "bench" and (timed := [arm for arm in record.arms if arm.speed]):
+        return min(timed, key=lambda arm: arm.speed.p50_ms if arm.speed else math.inf)
     students = by_quality(record, students_of(record))
     return students[0] if students else of_role(record, "model", "baseline") or teacher_of(record)
+
+
+def final_of(record: Record) -> Arm | None:
+    """What a run leaves for use: the last export of its only student, if that was scored, or else its subject."""
+    subject = subject_of(record)
+    if record.kind != "distill" or subject is None or len(students_of(record)) != 1:
+        return subject
+    made = {one.name for one in record.artifacts if not one.step and one.arm == subject.name}
+    rows = [row for row in models(record) if row.name in made and quality(row, record.metric) and row.size]
+    return rows[-1] if rows else subject
 
 
 def by_quality(record: Record, arms: Iterable[Arm]) -> list[Arm]:

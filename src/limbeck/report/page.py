@@ -20,7 +20,7 @@ from limbeck.core.errors import DataError
 from limbeck.core.metric import Metric
 from limbeck.core.record import Arm, Disagreement, Record, Sample
 from limbeck.core.task import Units
-from limbeck.report import answers, chain, charts, curves, summary
+from limbeck.report import answers, chain, charts, curves, frontier, summary
 from limbeck.report import figures as n
 from limbeck.report.svg import swatch
 from limbeck.report.table import FLOOR, Cell, Column, cells_of, columns, full, halves, table_rows
@@ -101,6 +101,7 @@ class Section:
     differences: charts.Figure | None
     trade_offs: list[charts.Figure]
     closeness: charts.Figure | None
+    lengths: charts.Figure | None
     calibration: charts.Figure | None
     confusions: list[charts.Figure]
     learning: list[charts.Figure]
@@ -138,7 +139,7 @@ def page(records: Sequence[Record]) -> str:
         style=Markup(style),
         script=Markup(script),
         script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        figures=charts.trade_offs(records) if many else [],
+        figures=frontier.trade_offs(records) if many else [],
         models=_model_table(records) if many else None,
     )
 
@@ -146,7 +147,7 @@ def page(records: Sequence[Record]) -> str:
 def head(record: Record) -> str:
     """The head of the page as a fragment for a notebook: sentence, warnings, table and one chart, with a style of its
     own that touches nothing else."""
-    figures = [charts.standing(record), *charts.trade_offs([record]), curves.learning(record)]
+    figures = [charts.standing(record), *frontier.trade_offs([record]), curves.learning(record)]
     # What holds for the page and its body holds here for the fragment.
     style = re.sub(r"(?m)^(:root|html|body)\b", ":scope", _read("style.css"))
     return _template("head.html.j2").render(
@@ -215,8 +216,9 @@ def section(record: Record, anchor: str) -> Section:
         warnings=ranked(record),
         standing=charts.standing(record),
         differences=charts.differences(record),
-        trade_offs=charts.trade_offs([record]),
+        trade_offs=frontier.trade_offs([record]),
         closeness=answers.closeness(record),
+        lengths=charts.lengths(record),
         calibration=answers.calibration(record, chosen),
         confusions=answers.confusions(record, chosen),
         learning=[] if crowded else [figure for figure in (curves.learning(record), curves.loss(record)) if figure],
@@ -282,11 +284,11 @@ def _spanning(cells: Sequence[Cell], instead: str) -> list[tuple[Cell, int]]:
 
 def _tiles(record: Record) -> Iterator[Tile]:
     """Quality, latency, size, agreement; each beside the teacher's or that of the start, where there is one."""
-    subject, teacher = n.subject_of(record), n.reference_of(record)
+    subject, teacher = n.final_of(record), n.reference_of(record)
     if subject is None:
         return
     other, metric = teacher if teacher is not subject else None, n.primary(record)
-    before = "before" if record.kind == "compress" else "teacher"
+    before = {"compress": "before", "bench": "the first"}.get(record.kind, "teacher")
     mine, theirs = n.quality(subject, record.metric), n.quality(other, record.metric) if other else None
     if mine:
         value = n.score(metric, mine.mean, mine.sd)
@@ -303,7 +305,8 @@ def _tiles(record: Record) -> Iterator[Tile]:
         mine, whole = n.bytes_of(subject, in_all), n.bytes_of(other, in_all)
         note = f"{before} {n.megabytes(whole)}" if whole else f"{n.millions(size.parameters)} parameters"
         yield Tile("in all" if in_all else "on disk", n.megabytes(mine), note, _share(mine, whole))
-    agree = n.fidelity(subject, "agreement")
+    trained = n.subject_of(record)
+    agree = n.fidelity(trained, "agreement") if trained else None
     if agree and subject is not teacher:
         metric = n.metric_named(record, "agreement")
         yield Tile(metric.title, n.score(metric, agree.mean), metric.meaning, agree.mean)

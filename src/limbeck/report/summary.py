@@ -10,6 +10,7 @@ from limbeck.report import chain
 from limbeck.report import figures as n
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
+FEW_EXPORTS = 3  # that have a sentence each
 OF_FLOOR = " of its "  # begins what is told of the share over the floor
 
 
@@ -27,24 +28,23 @@ def headline(record: Record) -> str:
             return (
                 f"{_reaches(record, subject, _subject(record, subject, teacher))}. {_floored_teacher(record, teacher)}"
             )
-        cost = _exported(record, subject) or _cost(record, subject, teacher)
-        text = _against_teacher(record, subject, teacher, cost)
+        final = n.final_of(record) or subject
+        gains = chain.gains(record, final) if final is not subject else ""
+        cost = f" and is {gains}" if gains else _exported(record, subject) or _cost(record, subject, teacher)
+        text = _against_teacher(record, final if gains else subject, teacher, cost)
         apart = n.primary(record).unit == "perplexity" or OF_FLOOR in text
         return f"{text}{',' * (apart and cost.startswith(' '))}{cost}."
     if subject.role == "student" and n.quality(subject, record.metric):
         return f"{_alone(record, subject)}."
     if len(record.arms) > 1:
         return f"{record.name}: {n.plural(len(record.arms), 'model')} side by side."
-    return f"{_measured(record, subject)}."
+    return f"{_measured(record, subject)}{_exported(record, subject)}."
 
 
 def _became(record: Record, subject: Arm) -> str:
-    """A chain by what it ends with, models timed side by side by the fastest: how much smaller, how much faster, and
-    what is left of the quality. At the floor there is nothing to keep."""
+    """What a chain ends with, or the fastest of models timed: how much smaller, how much faster, and what is left of
+    the quality. At the floor there is nothing to keep."""
     reference = n.reference_of(record)
-    timed = [arm for arm in record.arms if arm.speed] if record.kind == "bench" else []
-    if record.kind == "bench" and timed and reference:
-        subject = min(timed, key=lambda arm: arm.speed.p50_ms if arm.speed else math.inf)
     if record.kind not in ("bench", "compress") or reference is None or not (gains := chain.gains(record, subject)):
         return ""
     if n.at_floor(record, reference):
@@ -56,11 +56,12 @@ def _became(record: Record, subject: Arm) -> str:
 
 
 def _exported(record: Record, student: Arm) -> str:
-    """What the student is once exported, instead of what it costs in torch."""
+    """What a model is once exported, instead of what it costs in torch."""
     for row in reversed(chain.exports(record, student)):
-        one = n.artifact_of(record, row)
+        one, reached = n.artifact_of(record, row), n.quality(row, record.metric)
         if one and (gains := chain.gains(record, row)) and not n.at_floor(record, row):
-            return f"; in {one.engine} as {one.precision} it is {gains} than the teacher{chain.kept(record, row)}"
+            still = f"{chain.keeps(record, row)} and " if reached else ""
+            return f"; in {one.engine} as {one.precision} it {still}is {gains}"
     return ""
 
 
@@ -131,6 +132,8 @@ def _against_teacher(record: Record, student: Arm, teacher: Arm, cost: str) -> s
 
 
 def _subject(record: Record, student: Arm, teacher: Arm | None = None) -> str:
+    if made := n.artifact_of(record, student):
+        return f"{_subject(record, record.arm(made.arm), teacher)} in {made.engine} as {made.precision}"
     many = len(n.students_of(record))
     if many > 1:
         best = f", the best of {many} students," if n.quality(student, record.metric) else ""
@@ -242,8 +245,9 @@ def joint_confidence(record: Record) -> str:
 def gap_sentences(record: Record) -> list[str]:
     """The table of translators in words: how much of the gap each student closes, and what its artifacts lose."""
     closed = [_closed(record, student) for student in n.students_of(record)]
-    exports = [one for one in record.artifacts if not one.step and record.kind != "compress"]  # a chain has a column
-    lost = [_titled(record, one.comparison) for one in exports if one.comparison]
+    exports = [same[0] for same in n.artifacts(record) if not same[0].step and len(same) == 1]
+    told = exports if len(exports) <= FEW_EXPORTS and record.kind != "compress" else []  # else a column tells it
+    lost = [_titled(record, one.comparison) for one in told if one.comparison]
     return [*filter(None, closed), *lost]
 
 

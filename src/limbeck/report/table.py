@@ -27,9 +27,10 @@ PAPER = (
     *("quality", "bleu_beam", "beam_gain", "chrf", "perplexity", "perplexity_of_teacher", "p_best", "agreement"),
     *("parameters", "bytes", "p50", "throughput"),
 )
-EXPORTED = ("quality", "smaller", "faster", "agreement", "parameters", "bytes", "p50", "throughput")
+EXPORTED = ("quality", "smaller", "faster", "change", "agreement", "parameters", "bytes", "p50", "throughput")
 CHAIN = ("smaller", "faster", "quality", "change", "bytes", "parameters", "p50", "training")
 BENCH = ("smaller", "faster", "quality", "bytes", "load", "peak", "p50", "interval", "p95", "p99", "throughput")
+ONLY_BENCH = ("load", "interval", "p99")
 COSTS = ("shape", "start", "parameters", "bytes", "p50", "throughput")
 
 _SHORT = {
@@ -40,23 +41,11 @@ _SHORT = {
 }
 # Columns that a narrow terminal has no room for, the first to go first. Models are never cut nor folded for them.
 _FIRST_TO_GO = (
-    *("start", "interval", "throughput", "p99", "peak", "load", "p95"),
-    *(
-        "agreement",
-        "parameters",
-        "shape",
-        "training",
-        "bytes",
-        "change",
-        "p50",
-        "verdict",
-        "p_best",
-        "bleu_beam",
-        "gain",
-    ),
+    *("start", "interval", "throughput", "p99", "peak", "load", "p95", "agreement", "parameters", "shape"),
+    *("training", "change", "bytes", "p50", "verdict", "p_best", "bleu_beam", "gain"),
 )
 _OF_TRANSLATORS = ("start", "shape", "verdict", "gain", "p_best", "parameters", "bytes", "bleu_beam", "throughput")
-_OF_SOME = ("gain", "verdict", "change", "smaller", "faster")  # which some models cannot have
+_OF_SOME = ("gain", "verdict", "change", "smaller", "faster", "training")  # which some models cannot have
 WIDEST = 24  # characters of a name before it is folded, where nothing else is left to go
 FLOOR = "floor"
 
@@ -142,9 +131,8 @@ def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]
         *_other_columns(records),
     ]
     rows = [(record, model) for record in records for model in n.models(record)]
-    return [
-        column for column in possible if (not keys or column.key in keys) and any(column.holds(*row) for row in rows)
-    ]
+    wanted = keys or [column.key for column in possible if column.key not in ONLY_BENCH]
+    return [column for column in possible if column.key in wanted and any(column.holds(*row) for row in rows)]
 
 
 def _gained(name: str, value: Callable[[Record, Arm], float | None], hint: str) -> Column:
