@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from limbeck.core.errors import DataError
 from limbeck.core.metric import Metric
 from limbeck.core.record import Arm, Record
 from limbeck.report import chain, charts, plots, svg
@@ -42,11 +43,11 @@ def trade_offs(records: Sequence[Record]) -> list[Figure]:
 
 def picture(records: Sequence[Record]) -> str:
     """The frontier as one SVG file that any page can show: it brings its own paper, style and legend, for light and
-    dark. Records of another kind of quality than the first are left out; "" where there is nothing to draw."""
+    dark. Records of another kind of quality than the first are left out."""
     same = [record for record in records if _kind_of_quality(record) == _kind_of_quality(records[0])]
     figure = _pair(same, n.primary(same[0]).title, len(same) == 1, (PANEL,))
     if figure is None:
-        return ""
+        raise DataError("no two models have both a score and a size or a latency", "give the records of other runs")
     panels = [panel.wide for panel in (figure, *figure.beside)]
     width = 2 * MARGIN + len(panels) * PANEL.width + (len(panels) - 1) * GAP
     parts, x, y = [], MARGIN, MARGIN
@@ -100,7 +101,7 @@ def _points(record: Record, cost: str, same: Sequence[Record], prefix: str, sing
     points, metric, tone, in_all = [], n.primary(record), charts.tones(record), n.counted_in_all(same)
     for arm in n.models(record):
         y, size = n.quality(arm, record.metric), n.bytes_of(arm, in_all)
-        if y is None:
+        if y is None or (n.is_between(record, arm) and n.at_floor(record, arm)):  # not yet trained: nothing to trade
             continue
         if cost == "Size" and size:
             x, unit = size / 1e6, n.megabytes(size)
