@@ -27,7 +27,8 @@ START = ("start", "The model before the first pass.", 91.2, 14.8, 0.898, 0.0, {}
 STEPS = (
     (
         "vocabulary",
-        "13,487 of 30,522 pieces kept",
+        "13,487 of 30,522 pieces remain (44.2 %). All 67,349 calibration texts have the same tokens as before. Of 872 "
+        "held-out texts 31 (3.6 %) are segmented otherwise, with 2 new unknown tokens and 0.4 % more tokens.",
         64.9,
         14.5,
         0.898,

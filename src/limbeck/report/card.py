@@ -218,7 +218,8 @@ def _training(record: Record, subject: Arm) -> str:
     made = f"Limbeck {record.machine.versions.get('limbeck', '')}".strip()
     if record.kind in ("eval", "bench"):
         return _paragraphs(f"## Measuring\n\nMeasured with {made}.", "\n".join(lines), _knobs(record))
-    return _paragraphs(f"## Training\n\nTrained with {made}.", "\n".join(lines), _knobs(record))
+    done = "Compressed" if record.kind == "compress" else "Trained"
+    return _paragraphs(f"## Training\n\n{done} with {made}.", "\n".join(lines), _knobs(record))
 
 
 def _knobs(record: Record) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import starmap
 
 from limbeck.core.record import Arm, Artifact, Comparison, Record
@@ -124,12 +124,20 @@ def _details(artifact: Artifact) -> Iterator[str]:
     told = {name: value for name, value in artifact.figures.items() if n.known(value)}
     if artifact.note:
         yield artifact.note
-    if artifact.step:
-        if (agree := told.pop("agreement", None)) is not None:
-            yield f"{n.percent(agree)} of predictions are the teacher’s"
-        told = {} if artifact.note else told
-    if told:
-        yield ("" if artifact.step else "parity: ") + ", ".join(starmap(_figure, told.items()))
+    if not artifact.step:
+        rows = told.pop("rows", None)
+        where = f" on {n.plural(int(rows), 'row')}" if rows else ""
+        yield from [f"Beside its source{where}: {_listed(told)}"] if told else []
+        return
+    if (agree := told.pop("agreement", None)) is not None:  # with the teacher
+        yield f"{n.percent(agree)} of predictions are the teacher’s"
+    told.pop("divergence", None)
+    if told and not artifact.note:
+        yield _listed(told)
+
+
+def _listed(figures: Mapping[str, float]) -> str:
+    return ", ".join(starmap(_figure, figures.items()))
 
 
 def _figure(name: str, value: float) -> str:

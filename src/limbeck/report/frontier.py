@@ -182,8 +182,14 @@ def _caption(
         )
     if shares:
         reference = n.reference_of(records[0])
-        whose = "the teacher’s" if reference and reference.role == "teacher" else "the first model’s"
-        caption += f" Thin lines: {n.listed([level.label for level in shares])} of {whose} {metric.title}."
+        whose = (
+            "the teacher’s"
+            if reference and reference.role == "teacher"
+            else f"“{reference.title}”’s"
+            if reference
+            else ""
+        )
+        caption += f" Thin line{'s' * (len(shares) > 1)}: {n.listed([level.label for level in shares])} of {whose} {metric.title}."
     return caption + (" The best of each size is named, the others when pointed at." if len(points) > NAMED else "")
 
 
@@ -206,8 +212,10 @@ def _legend(records: Sequence[Record], points: Sequence[plots.Point], front: Seq
         lines.append((svg.line_swatch("front"), "frontier: nothing is better in both"))
     entries = [(svg.swatch(tone), name) for tone, name in _ROLE_NAMES.items() if tone in shown]
     if len(records) == 1 and records[0].kind != "compare":
-        scored = [arm for arm in records[0].arms if n.quality(arm, records[0].metric)]
+        start = n.reference_of(records[0])
+        named = [arm for arm in n.models(records[0]) if n.quality(arm, records[0].metric)]
+        named = [arm for arm in named if not n.artifact_of(records[0], arm) or (start and arm.name == start.name)]
         became = {STEP if one.step else EXPORT for one in records[0].artifacts}
         kinds = [(svg.swatch(tone), _ROLE_NAMES[tone]) for tone in (STEP, EXPORT) if tone in shown & became]
-        entries = [*charts.legend_of(records[0], scored), *kinds]
+        entries = [*charts.legend_of(records[0], named), *kinds]
     return (*entries, *lines)
