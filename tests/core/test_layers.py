@@ -46,8 +46,8 @@ MODELS = {
 }
 CHAINS = {
     "lowrank": [LowRank(ratio=0.6)],
-    "int8": [Quantize()],
-    "int4": [Quantize(bits=4, group=32, affine=True)],
+    "int8": [Quantize(affine=False)],
+    "int4": [Quantize(bits=4, group=32)],
     "both": [LowRank(ratio=0.6), Quantize(bits=4)],
 }
 CASES = [(name, chain) for name in MODELS for chain in (CHAINS if name == "bert" else ("int8", "both"))]
