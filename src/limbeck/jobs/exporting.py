@@ -29,7 +29,7 @@ from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator, generation
 from limbeck.measure.size import converted_size
 from limbeck.measure.speed import speeds_of
 from limbeck.students.model_folder import quiet, read_config, read_tokenizer
-from limbeck.tasks.base import EncodedData, Model
+from limbeck.tasks.base import EncodedData
 
 CTRANSLATE2 = "ctranslate2"
 ROWS = 512  # of dev, on which an export is compared with its source
@@ -107,7 +107,8 @@ def _exported(target: str, finished: Finished, watcher: Watcher) -> tuple[Artifa
 
 def _in_its_tokens(arm: ArmPlan, result: TrialResult, trusted: bool) -> EncodedData:
     """The rows as the finished model reads them: a pass may have given it another tokenizer."""
-    processor = read_tokenizer(result.model, trusted)
+    with quiet():
+        processor = read_tokenizer(result.model, trusted)
     if arm.source is None or tokenizers_equal(processor, arm.processor or arm.data.processor):
         return arm.data
     return arm.source.encode(arm.source.task.load(str(result.model)), arm.data)
