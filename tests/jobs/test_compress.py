@@ -1,8 +1,6 @@
 """A chain of passes as a run: each is measured, tokenizer and shapes may change, and a kill loses nothing."""
 
-import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,13 +11,13 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+import chains
 import limbeck
-import trimming
+from limbeck import Magnitude, Quantize
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.record import Record
 from limbeck.jobs.compress_settings import CompressRun
 from limbeck.jobs.settings import read_run, write_run
-from limbeck.passes.magnitude import Magnitude
 
 pytestmark = pytest.mark.slow
 
@@ -27,122 +25,133 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("chain")
-    trimming.make(folder)
+    chains.make(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def whole(home):
-    return trimming.chain(home)
+    return chains.chain(home, home / "out", export="onnx-int8")
 
 
-def steps(record):
-    return [artifact.step for artifact in record.artifacts]
+def weights(folder):
+    return load_file(folder / "model" / "model.safetensors")
+
+
+def same(one, other):
+    ours, theirs = weights(one), weights(other)
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
 def test_every_pass_and_every_recovery_is_an_artifact_measured_on_test(home, whole):
     record = whole.record
     assert record.kind == "compress"
-    assert steps(record) == ["start", "trim", "magnitude", "recovery"]
-    for artifact in record.artifacts:
-        assert artifact.engine == "torch"
-        assert 0 <= artifact.quality["accuracy"] <= 1
-        folder = home / "out" / artifact.path
-        files = [file for file in folder.iterdir() if file.suffix != ".md"]
-        assert artifact.size.bytes_in_all == sum(file.stat().st_size for file in files)
-    start, trim, pruned, recovered = record.artifacts
-    assert trim.figures["agreement"] == 1.0  # the words that went stand in no row
-    assert trim.quality == start.quality
-    assert trim.size.parameters < start.size.parameters
-    assert (trim.comparison.better, trim.comparison.than) == (trim.name, start.name)
-    assert trim.comparison.difference == 0
-    assert re.fullmatch(r"\d+ of 36 pieces are kept\.", trim.note)
-    assert "weights remain" in pruned.note
-    assert recovered.seconds > 0
-    assert record.arm("compressed").size == recovered.size
-    assert record.arm("compressed").runs[0].quality == recovered.quality
+    assert [made.step for made in record.artifacts] == ["start", "vocabulary", "lowrank", "recovery", "quantize", ""]
+    start, trimmed, factored, recovered, quantized, _ = record.artifacts
+    for made in record.artifacts[:5]:
+        assert (made.engine, made.arm) == ("torch", "compressed")
+        assert 0 <= made.quality["accuracy"] <= 1
+        assert limbeck.predict(home / "out" / made.path, ["a lovely film"])[0]["label"] in ("negative", "positive")
+    assert [made.precision for made in record.artifacts[:5]] == ["float32"] * 4 + ["int8"]
+    assert (trimmed.comparison.better, trimmed.comparison.than) == (trimmed.name, start.name)
+    assert trimmed.comparison.difference == 0
+    assert trimmed.quality == pytest.approx(start.quality)  # the words that went stand in no row
+    assert trimmed.figures["agreement"] == 1.0
+    parameters = [made.size.parameters for made in (start, trimmed, factored)]
+    assert parameters == sorted(parameters, reverse=True)
+    assert quantized.size.bytes_in_all < recovered.size.bytes_in_all == factored.size.bytes_in_all
+    assert min(trimmed.seconds, factored.seconds, recovered.seconds, quantized.seconds) > 0
+    assert "layers factored" in factored.note
+    assert record.arm("compressed").size == quantized.size
+    assert record.arm("compressed").runs[0].quality == quantized.quality
+    assert record.arm("teacher").runs[0].quality == start.quality
     assert Record.load(home / "out") == record
 
 
-def test_a_pass_sees_training_rows_as_batches_and_texts_and_held_out_texts(whole):
-    card, figures = whole.record.data, whole.record.artifacts[1].figures
-    assert figures["texts"] == card.splits["train"].rows
-    assert figures["held_out"] == card.splits["dev"].rows
-    assert figures["batches"] == -(-min(256, card.splits["train"].rows) // 32)
+def test_the_saved_model_has_the_new_tokenizer_and_an_ordinary_one_opens_with_transformers(home, whole):
+    assert "tired" not in whole.tokenizer.get_vocab()
+    assert len(whole.tokenizer) == whole.student.config.vocab_size
+    folder = home / "out" / whole.record.artifacts[1].path
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder)
+    assert len(tokenizer) == model.get_input_embeddings().num_embeddings == len(whole.tokenizer)
 
 
-def test_the_saved_model_has_the_new_tokenizer_and_opens_with_transformers(home, whole):
-    folder = home / "out" / "model"
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForSequenceClassification.from_pretrained(folder)
-    assert "tired" not in tokenizer.get_vocab()
-    assert len(tokenizer) == model.config.vocab_size == model.get_input_embeddings().num_embeddings
-    answers = limbeck.predict(folder.parent, ["a lovely film"])
-    with torch.no_grad():
-        logits = model(**tokenizer("a lovely film", return_tensors="pt")).logits[0]
-    assert answers[0]["label"] == model.config.id2label[int(logits.argmax())]
-    assert len(whole.tokenizer) == len(tokenizer)
+def test_the_export_is_measured_where_it_runs_and_answers_new_texts(home, whole):
+    made = whole.record.artifacts[-1]
+    assert (made.name, made.engine, made.precision) == ("onnx-int8", "ONNX Runtime", "int8")
+    assert made.path == "export/onnx-int8"
+    assert made.quality.keys() >= {"accuracy", "nll"}
+    files = [file for file in (home / "out" / made.path).iterdir() if file.is_file()]
+    assert made.size.bytes_in_all == sum(file.stat().st_size for file in files)
+    assert (made.comparison.better, made.comparison.than) == ("onnx-int8", "compressed")
+    assert limbeck.predict(home / "out" / made.path, ["a lovely film"])[0]["label"] in ("negative", "positive")
 
 
-def test_its_run_file_reads_back_as_the_same_run(home, whole):
-    table = read_run(home / "out" / "run.toml")
+def test_its_run_file_reads_back_as_the_same_run_and_a_finished_one_does_nothing_again(home, whole):
+    file = home / "out" / "run.toml"
+    table = read_run(file)
     run = CompressRun(**table)
-    assert run.trim.drop == 0
-    assert "student" not in table
-    assert write_run(run) == (home / "out" / "run.toml").read_text()
-    again = limbeck.compress(run=run, resume=True)  # finished: nothing is done again
-    assert [one.quality for one in again.record.artifacts] == [one.quality for one in whole.record.artifacts]
+    assert write_run(run) == file.read_text()
+    assert table["lowrank"]["ratio"] == 0.5
+    assert not {"student", "student_from", "recipe", "baseline", "magnitude"} & table.keys()
+    before = weights(home / "out")
+    again = limbeck.compress(run=run.but(export=""), resume=True)
+    assert [one.quality for one in again.record.artifacts] == [one.quality for one in whole.record.artifacts[:-1]]
+    assert all(torch.equal(before[name], value) for name, value in weights(home / "out").items())
 
 
-@pytest.mark.parametrize(("kill", "done"), [(2, "step-01-apply")])
-def test_killed_in_the_recovery_it_ends_with_the_same_weights(home, whole, tmp_path, kill, done):
-    """The step folders hold the shorter tables and the tokenizer that belongs to them."""
-    here = str(Path(trimming.__file__).parent)
+def test_killed_in_the_recovery_it_ends_with_the_same_weights(home, whole, tmp_path):
+    """The step folders hold the shorter tables, the factors, and the tokenizer that belongs to them."""
+    here = str(Path(chains.__file__).parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, *sys.path])}
-    settings = json.dumps({"out": str(tmp_path / "cut"), "kill": kill})
-    command = [sys.executable, trimming.__file__, str(home), settings]
-    child = subprocess.run(command, env=environment, capture_output=True, timeout=300)
+    command = [sys.executable, chains.__file__, str(home), str(tmp_path / "cut"), "2"]
+    child = subprocess.run(command, env=environment, capture_output=True, timeout=600)
     assert child.returncode == -signal.SIGKILL, child.stderr.decode()
     begun = tmp_path / "cut" / "arms" / "compressed-seed0"
-    assert (begun / done / "done.json").exists()
-    found = trimming.chain(home, tmp_path / "cut", resume=True)
-    ours, theirs = (load_file(folder / "model" / "model.safetensors") for folder in (tmp_path / "cut", home / "out"))
-    assert ours.keys() == theirs.keys()
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    parts = ("quality", "comparison", "step", "note", "figures")
-    mine, whole_ones = ([one.model_dump(include=set(parts)) for one in r.record.artifacts] for r in (found, whole))
-    assert mine == whole_ones
+    assert (begun / "step-01-apply" / "done.json").exists()
+    assert list(begun.glob("checkpoints-02/checkpoint-*"))
+    found = chains.chain(home, tmp_path / "cut", resume=True)
+    assert same(tmp_path / "cut", home / "out")
+    parts = {"quality", "size", "comparison", "step", "note", "figures"}
+    ours, theirs = ([one.model_dump(include=parts) for one in run.record.artifacts[:5]] for run in (found, whole))
+    assert ours == theirs
 
 
-def test_without_a_teacher_nothing_is_trained_and_the_model_is_compared_with_itself(home, tmp_path):
-    found = trimming.chain(home, tmp_path / "out", passes="magnitude", teacher="", recover="none")
-    assert steps(found.record) == ["start", "magnitude"]
-    assert found.record.arm("teacher").runs[0].quality == found.record.artifacts[0].quality
-    assert found.record.artifacts[0].figures["agreement"] == 1.0
-    assert not list((tmp_path / "out" / "arms").glob("*/checkpoints*"))
-    assert found.record.arm("compressed").objective == ""
+def test_a_pass_sees_training_rows_as_batches_and_texts_and_held_out_texts(home, tmp_path, monkeypatch):
+    seen, apply = [], Quantize.apply
+
+    def looking(self, model, mask, calibration):
+        seen.append(calibration)
+        return apply(self, model, mask, calibration)
+
+    monkeypatch.setattr(Quantize, "apply", looking)
+    found = chains.chain(home, tmp_path / "out", "vocabulary,quantize", teacher="")
+    (one,), splits = seen, found.record.data.splits
+    assert sum(len(batch.uids) for batch in one.batches) == min(256, splits["train"].rows)
+    assert (len(one.texts), len(one.held_out)) == (splits["train"].rows, splits["dev"].rows)
+    assert one.texts[0] == one.texts[0][:1]  # no pair
+    assert "tired" not in one.processor.get_vocab()  # of the pass before
+    assert found.record.arm("compressed").objective == ""  # without a teacher nothing is trained
 
 
 def test_passes_of_python_are_the_same_as_names_and_tables(home, tmp_path):
-    knobs = {"teacher": "", "recover": "none"}
-    named = trimming.chain(home, tmp_path / "a", passes="magnitude", magnitude={"fraction": 0.5}, **knobs)
-    given = trimming.chain(home, tmp_path / "b", passes=[Magnitude(0.5)], **knobs)
-    ours, theirs = (load_file(tmp_path / name / "model" / "model.safetensors") for name in "ab")
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    assert named.record.artifacts[-1].note == given.record.artifacts[-1].note
+    chains.chain(home, tmp_path / "a", "magnitude", teacher="", magnitude={"fraction": 0.5})
+    chains.chain(home, tmp_path / "b", [Magnitude(0.5)], teacher="")
+    assert same(tmp_path / "a", tmp_path / "b")
 
 
-def test_words_that_go_though_texts_hold_them_forbid_outputs_per_token(home, tmp_path):
+def test_rows_that_are_other_pieces_afterwards_forbid_outputs_per_token(home, tmp_path):
     """Hidden states are left out by themselves; asked for by name, they are refused with the remedy."""
-    found = trimming.chain(home, tmp_path / "out", passes="trim", trim={"drop": 3}, recover="trim")
-    assert "TinyBERT" not in found.record.arm("compressed").objective
+    rare = {"mode": "aggressive", "min_count": 30}
+    found = chains.chain(home, tmp_path / "a", "vocabulary", vocabulary=rare)
+    assert found.record.arm("compressed").objective == "0.5 * Labels() + 0.5 * SoftTargets(temperature=4.0)"
     terms = {"tinybert": {"weight": 1.0, "attention": 0.0}}
     with pytest.raises(MismatchError, match="training rows are other pieces of text") as caught:
-        trimming.chain(home, tmp_path / "b", passes="trim", trim={"drop": 3}, recover="trim", objective=terms)
+        chains.chain(home, tmp_path / "b", "vocabulary", vocabulary=rare, objective=terms)
     assert "--objective.tinybert.weight 0" in caught.value.remedy
 
 
 def test_a_teacher_that_runs_at_every_step_is_refused_before_the_first_one(home, tmp_path):
     with pytest.raises(KnobError, match="runs the teacher at every step"):
-        trimming.chain(home, tmp_path / "out", teacher_cache={"live": True})
+        chains.chain(home, tmp_path / "out", teacher_cache={"live": True})
     assert not (tmp_path / "out" / "arms").exists()

@@ -103,6 +103,7 @@ class Job(MeasuredKnobs):
         "also write the best model in these formats, comma-separated, each compared with it and measured; onnx, "
         "onnx-int8, onnx-int4; translators: ctranslate2",
         short="--export",
+        free=True,
     )
     seed: int = knob(0, "the first seed", at_least=0, short="--seed")
     train: Schedule = knob(Schedule(), "how models are trained")

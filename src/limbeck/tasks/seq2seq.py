@@ -414,7 +414,7 @@ class Translation(Task[TaughtTexts]):
         return Switch(teacher, DirectionIndex.of(names, uids, _owners(texts, rows)), texts.dev_scores, settings)
 
     def add_to_record(self, record: Record, finished: FinishedRun, watcher: Watcher) -> Record:
-        if finished.kind == "train":
+        if finished.kind in ("train", "compress"):
             return record
         return with_generated(with_directions(record, finished), finished, watcher)
 
