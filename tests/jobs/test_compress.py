@@ -59,7 +59,7 @@ def test_every_pass_and_every_recovery_is_an_artifact_measured_on_test(home, who
     assert trimmed.figures["agreement"] == 1.0
     parameters = [made.size.parameters for made in (start, trimmed, factored)]
     assert parameters == sorted(parameters, reverse=True)
-    assert quantized.size.bytes_in_all < recovered.size.bytes_in_all == factored.size.bytes_in_all
+    assert quantized.size.bytes_on_disk < recovered.size.bytes_on_disk == factored.size.bytes_on_disk
     assert min(trimmed.seconds, factored.seconds, recovered.seconds, quantized.seconds) > 0
     assert "layers factored" in factored.note
     assert record.arm("compressed").size == quantized.size

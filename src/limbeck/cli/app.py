@@ -28,7 +28,7 @@ VERBS = {
     "eval": "Measure a model on labelled texts: quality, calibration, agreement.",
     "bench": "Measure latency, throughput, memory and size of saved models.",
     "report": "Put runs side by side on one self-contained page.",
-    "methods": "List recipes and objectives, or explain one.",
+    "methods": "List recipes, objectives and passes, or explain one.",
     "demo": "The whole story on MiniLM and Rotten Tomatoes, in minutes.",
 }
 UsageError: Any = typer.BadParameter.__base__  # click's own, which typer may hold a copy of

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from limbeck.core.card import METHODS, Card
+from limbeck.core.card import METHODS, Card, discover
+from limbeck.core.compress import PASSES
 from limbeck.core.errors import KnobError
 from limbeck.core.plugins import HELP, load_plugins
 from limbeck.core.task import TaskInfo
@@ -17,34 +18,37 @@ from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
 from limbeck.training.schedule import Schedule
 
-Name = Annotated[str | None, typer.Argument(metavar="NAME", help="a recipe or an objective, to be shown whole")]
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="a recipe, an objective or a pass, to be shown whole")]
 Plugin = Annotated[str, typer.Option("--plugin", help=HELP, show_default=False)]
 
 
 def methods(name: Name = None, plugin: Plugin = "") -> None:
-    """List recipes and objectives; with a NAME, its paper, formula and knobs.
+    """List recipes, objectives and passes; with a NAME, its paper, formula and knobs.
 
     limbeck methods hinton
     """
     load_plugins(plugin)
+    discover("limbeck.passes")
     console = Console()
     if name is None:
         _list(console)
         return
-    if name not in METHODS and name not in RECIPES:
-        raise KnobError(
-            f"there is no method '{name}'", f"choose among {', '.join(dict.fromkeys([*RECIPES, *METHODS]))}"
-        )
+    known = dict.fromkeys([*RECIPES, *METHODS, *PASSES])
+    if name not in known:
+        raise KnobError(f"there is no method '{name}'", f"choose among {', '.join(known)}")
     if name in RECIPES:
         _show_recipe(console, RECIPES[name])
     if name in METHODS:
-        _show_method(console, METHODS[name])
+        _show_method(console, METHODS[name], "objective", f"--objective.{name}")
+    if name in PASSES:
+        _show_method(console, PASSES[name], "pass", f"--{name}")
 
 
 def _list(console: Console) -> None:
     for title, rows in (
         ("recipes, for --recipe", [(r.name, r.summary, f"{r.paper.key}") for r in RECIPES.values()]),
         ("objectives, for --objective.NAME.…", [(c.name, c.summary, f"{c.paper.key}") for c in METHODS.values()]),
+        ("passes, for `limbeck compress --passes`", [(c.name, c.summary, f"{c.paper.key}") for c in PASSES.values()]),
     ):
         table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=False)
         for row in rows:
@@ -70,15 +74,15 @@ def _show_recipe(console: Console, plan: Recipe) -> None:
     console.print(f"{escape(str(plan.paper))}  {plan.paper.url}", "", highlight=False, soft_wrap=True)
 
 
-def _show_method(console: Console, card: Card) -> None:
-    console.print(f"[bold]objective {card.name}[/bold] ({card.cls.__name__} in Python)")
+def _show_method(console: Console, card: Card, what: str, flags: str) -> None:
+    console.print(f"[bold]{what} {card.name}[/bold] ({card.cls.__name__} in Python)")
     console.print(escape(card.text), highlight=False)
     console.print(f"\n{escape(str(card.paper))}  {card.paper.url}", highlight=False, soft_wrap=True)
-    flags = Column("knob", no_wrap=True)
-    table = Table(flags, "default", "what it does", "source", box=None, pad_edge=False, header_style="dim")
+    table = Table(Column("knob", no_wrap=True), "default", "what it does", "source", box=None, pad_edge=False, header_style="dim")
     for name, field in card.cls.model_fields.items():
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-        flag = f"--objective.{card.name}.{name}"
+        flag = f"{flags}.{name.replace('_', '-')}"
         table.add_row(flag, str(field.default), field.description or "", str(extra.get("source", "")))
-    table.add_row(f"--objective.{card.name}.weight", "the recipe's", "share in the sum", "")
+    if what == "objective":
+        table.add_row(f"{flags}.weight", "the recipe's", "share in the sum", "")
     console.print("", table)
