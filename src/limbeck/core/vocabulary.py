@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import MismatchError, ModelError
+from limbeck.core.marian_vocabulary import trim_marian
 from limbeck.core.tokenizer_json import checked, indispensable, pieces_of, renumbered, with_merge_parents
 
 if TYPE_CHECKING:
@@ -30,21 +31,10 @@ def trimmed(tokenizer: Any, keep_ids: Iterable[int]) -> tuple[Any, list[int]]:
 
     It is of the same class with the same settings; the one passed in stays as it is."""
     folder = Path(tempfile.mkdtemp(prefix="limbeck-tokenizer-"))
-    # A tokenizer made from SentencePiece files opens them again when it is copied.
+    # One made from SentencePiece files opens them again whenever it is copied.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     tokenizer.save_pretrained(folder)
-    keep = {*keep_ids, *tokenizer.all_special_ids}
-    if (folder / "tokenizer.json").exists():
-        old_ids = _trim_json(folder / "tokenizer.json", keep)
-    elif (folder / "source.spm").exists() and not getattr(tokenizer, "separate_vocabs", False):
-        from limbeck.core.marian_vocabulary import trim_marian
-
-        old_ids = trim_marian(folder, keep)
-    else:
-        raise ModelError(
-            f"the vocabulary of a {type(tokenizer).__name__} cannot be trimmed: it is not one tokenizer.json",
-            "convert it to a fast tokenizer (AutoTokenizer with use_fast=True) and save it beside the model",
-        )
+    old_ids = _trim_files(folder, tokenizer, {*keep_ids, *tokenizer.all_special_ids})
     small = type(tokenizer).from_pretrained(folder)
     small.name_or_path = tokenizer.name_or_path
     new = {old: number for number, old in enumerate(old_ids)}
@@ -54,6 +44,18 @@ def trimmed(tokenizer: Any, keep_ids: Iterable[int]) -> tuple[Any, list[int]]:
             "save its backend_tokenizer as a PreTrainedTokenizerFast with the same special tokens",
         )
     return small, old_ids
+
+
+def _trim_files(folder: Path, tokenizer: Any, keep: set[int]) -> list[int]:
+    """Edits a saved tokenizer in place."""
+    if (folder / "tokenizer.json").exists():
+        return _trim_json(folder / "tokenizer.json", keep)
+    if (folder / "source.spm").exists() and not tokenizer.separate_vocabs:
+        return trim_marian(folder, keep)
+    raise ModelError(
+        f"the vocabulary of a {type(tokenizer).__name__} cannot be trimmed: it is not one tokenizer.json",
+        "convert it to a fast tokenizer, and save that beside the model; or leave the vocabulary whole",
+    )
 
 
 def _trim_json(path: Path, keep: set[int]) -> list[int]:
