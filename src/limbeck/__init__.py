@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from limbeck.jobs.train import train as train
     from limbeck.measure.quality import significance as significance
     from limbeck.objectives.loss import loss as loss
+    from limbeck.passes.lowrank import LowRank as LowRank
     from limbeck.passes.magnitude import Magnitude as Magnitude
+    from limbeck.passes.quantize import Quantize as Quantize
     from limbeck.passes.vocabulary import Vocabulary as Vocabulary
     from limbeck.recipes.recipe import Recipe as Recipe
     from limbeck.recipes.recipe import recipe as recipe
