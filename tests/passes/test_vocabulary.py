@@ -242,6 +242,23 @@ def test_limbeck_compress_with_other_passes():
     assert abs(mask.remaining / mask.total - 0.25) < 0.05
 
 
+def test_after_other_passes_only_where_they_left_the_embeddings_alone(tmp_path):
+    tokenizer = tiny_tokenizer("unigram")
+    calibration = Calibration(texts=rows(LINES[0]), processor=tokenizer)
+    model = bert(tokenizer)
+    for first in (limbeck.LowRank(), limbeck.Quantize()):
+        with pytest.raises(ModelError) as refused:
+            limbeck.compress(model, [first, Vocabulary()], calibration)
+        assert "trim the vocabulary before passes" in refused.value.remedy
+    thin = limbeck.compress(model, [limbeck.LowRank(embeddings=False)], calibration)
+    before = answers(thin, tokenizer, LINES[:1])
+    change = Vocabulary().apply(thin, Mask(), calibration)
+    thin.save_pretrained(tmp_path)
+    change.processor.save_pretrained(tmp_path)
+    again, words = limbeck.load(tmp_path)
+    assert torch.allclose(answers(again, words, LINES[:1]), before, atol=1e-6)
+
+
 def test_the_mask_of_an_output_projection_is_taken_along():
     tokenizer = tiny_tokenizer("unigram")
     model = bert(tokenizer, hf.BertForMaskedLM, tie_word_embeddings=False)

@@ -124,12 +124,14 @@ def _vocabulary_dimensions(model: Any) -> dict[str, int]:
         if size != more[name].shape[dimension]
     }
     own = dict(_tensors(model))
-    for name, dimension in found.items():
-        if name not in own or own[name].shape[dimension] != rows:
-            raise ModelError(
-                f"{name} is not the tensor that the config of this {type(model).__name__} speaks of",
-                "trim the vocabulary before passes that change embeddings (lowrank, quantize)",
-            )
+    whole = all(name in own and own[name].shape[dimension] == rows for name, dimension in found.items())
+    ends = [part for part in (model.get_input_embeddings(), model.get_output_embeddings()) if part is not None]
+    taken = {id(own[name]) for name in found if name in own}
+    if not whole or not all(taken & {id(x) for _, x in _tensors(part)} for part in ends):
+        raise ModelError(
+            f"embeddings or output projection of this {type(model).__name__} are not those its config speaks of",
+            "trim the vocabulary before passes that change them (lowrank, quantize)",
+        )
     return found
 
 
@@ -149,9 +151,9 @@ def _empty(model: Any, rows: int) -> Any:
     import torch
 
     config = copy.deepcopy(model.config)
-    config.vocab_size = rows
-    if hasattr(config, "decoder_vocab_size"):
-        config.decoder_vocab_size = rows
+    for name, value in {"vocab_size": rows, "decoder_vocab_size": rows, "compressed_layers": None}.items():
+        if hasattr(config, name):
+            setattr(config, name, value)
     with torch.device("meta"):
         return type(model)(config)
 
