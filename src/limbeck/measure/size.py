@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -69,8 +70,13 @@ def _saved_bytes(model: PreTrainedModel) -> int:
 
 def count_parameters(model: PreTrainedModel) -> tuple[int, int]:
     """All of them, and those outside tables of embeddings; what two names share counts once."""
-    every = _elements(model.parameters())
-    return every, every - _elements(tables_of(model))
+    from limbeck.core.layers import QuantizedEmbedding, QuantizedLinear, shape_of
+
+    # Integers are no parameters to PyTorch; a layer without codes shares another's.
+    coded = [one for one in model.modules() if isinstance(one, QuantizedEmbedding | QuantizedLinear) and not one.holder]
+    tables = [one for one in coded if isinstance(one, QuantizedEmbedding)]
+    every = _elements(model.parameters()) + sum(math.prod(shape_of(one)) for one in coded)
+    return every, every - _elements(tables_of(model)) - sum(math.prod(shape_of(one)) for one in tables)
 
 
 def tables_of(model: PreTrainedModel) -> list[Tensor]:

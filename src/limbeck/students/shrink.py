@@ -211,8 +211,12 @@ class Shrink(Settings):
         """An untrained student, in eval mode, with the teacher's weights wherever shapes allow; and what it inherited.
 
         Some families look at the tokenizer, and at whether texts come in pairs."""
+        from limbeck.core.layers import dense, layers_of
+
         shape = self.settled(SAME)
         family = find_family(shape.family)
+        if layers_of(teacher):  # factors and integers cannot be sliced
+            teacher = dense(teacher)
         _check_knobs(shape, family)
         if teacher.config.is_encoder_decoder and family.name != SAME:
             raise KnobError(
