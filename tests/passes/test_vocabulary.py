@@ -228,17 +228,17 @@ def test_targets_are_kept_too():
     assert three not in change.processor.get_vocab()
 
 
-def test_limbeck_compress_with_other_passes():
+def test_pruned_before_and_after():
     tokenizer = tiny_tokenizer("byte-level BPE")
     torch.manual_seed(0)
     sizes = {**BODY, "num_key_value_heads": 2, "tie_word_embeddings": False, "pad_token_id": tokenizer.pad_token_id}
-    model = hf.LlamaForCausalLM(hf.LlamaConfig(vocab_size=len(tokenizer), **sizes))
+    model, mask = hf.LlamaForCausalLM(hf.LlamaConfig(vocab_size=len(tokenizer), **sizes)), Mask()
     calibration = Calibration(texts=rows(*LINES[:2]), processor=tokenizer)
-    small = limbeck.compress(model, [limbeck.Magnitude(0.5), Vocabulary(), limbeck.Magnitude(0.5)], calibration)
-    assert model.config.vocab_size == len(tokenizer)
-    assert small.lm_head.weight.shape[0] == small.config.vocab_size < len(tokenizer)
-    mask = Mask.of(small)
-    assert mask.live["lm_head.weight"].shape == small.lm_head.weight.shape
+    for one in (limbeck.Magnitude(0.5), Vocabulary(), limbeck.Magnitude(0.5)):
+        mask = one.apply(model, mask, calibration).mask
+    assert model.lm_head.weight.shape[0] == model.config.vocab_size < len(tokenizer)
+    assert Mask.of(model).checksum == mask.checksum
+    assert mask.live["lm_head.weight"].shape == model.lm_head.weight.shape
     assert abs(mask.remaining / mask.total - 0.25) < 0.05
 
 
@@ -248,7 +248,7 @@ def test_after_other_passes_only_where_they_left_the_embeddings_alone(tmp_path):
     model = bert(tokenizer)
     for first in (limbeck.LowRank(), limbeck.Quantize()):
         with pytest.raises(ModelError) as refused:
-            limbeck.compress(model, [first, Vocabulary()], calibration)
+            Vocabulary().apply(limbeck.compress(model, [first], calibration), Mask(), calibration)
         assert "trim the vocabulary before passes" in refused.value.remedy
     thin = limbeck.compress(model, [limbeck.LowRank(embeddings=False)], calibration)
     before = answers(thin, tokenizer, LINES[:1])
