@@ -345,7 +345,7 @@ def test_the_module_is_free_of_torch() -> None:
         ({"preset": "half"}, {"layers": 6}),
         ({"preset": "third"}, {"layers": 4}),
         ({"preset": "quarter", "hidden": 384}, {"layers": 3, "hidden": 384}),
-        ({"preset": "tiny"}, {"layers": 4, "hidden": 312, "heads": 12, "feed_forward": 1200}),
+        ({"preset": "tinybert"}, {"layers": 4, "hidden": 312, "heads": 12, "feed_forward": 1200}),
         ({"layers": 5}, {"layers": 5}),
         ({"hidden": 384}, {"layers": 0, "hidden": 384}),
         ({"keep": "first"}, {"layers": 6}),

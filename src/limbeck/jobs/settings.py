@@ -23,7 +23,7 @@ from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import ObjectiveTable, Recipe, StageSettings, find, from_table, to_table
 from limbeck.students import seq2seq
-from limbeck.students.shrink import Shrink
+from limbeck.students.shrink import SMALL, Shrink
 from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.training.schedule import Schedule
 
@@ -98,7 +98,7 @@ class Run(Job):
         "auto",
         "distillation method, as `limbeck methods` lists them; custom: the objective as given; auto: hinton "
         "(classification, token classification, QA), logits (regression), truncated (language models), seq-kd "
-        "(translation)",
+        "(translation); small, where --preset is small or tiny",
         short="--recipe",
     )
     seeds: int = knob(
@@ -162,11 +162,15 @@ def recipe_of(run: Run, info: TaskInfo) -> Recipe | None:
     """The recipe of a run; None where its objective is its own."""
     if run.recipe == CUSTOM:
         return None
-    found = find(AUTO[info.kind] if run.recipe == "auto" else run.recipe)
+    found = find(_auto(run, info) if run.recipe == "auto" else run.recipe)
     if info.kind not in found.tasks:
         fit = [other.name for other in RECIPES.values() if info.kind in other.tasks]
         raise KnobError(f"the recipe '{found.name}' does not serve --task {info.kind}", f"use {', '.join(fit)}")
     return found
+
+
+def _auto(run: Run, info: TaskInfo) -> str:
+    return "small" if run.student.preset in SMALL and info.kind in RECIPES["small"].tasks else AUTO[info.kind]
 
 
 def resolve(run: Run, info: TaskInfo) -> Run:
@@ -195,13 +199,15 @@ def resolve(run: Run, info: TaskInfo) -> Run:
         }
         if run.student.names_depth and Shrink(**defaults.get("student", {})).counts_layers:
             defaults = overlay(defaults, {"student": {"keep": "spread"}})  # a person's number of layers goes first
+        if run.student_from and "preset" in defaults.get("student", {}):  # a model to start from has its size
+            defaults = {**defaults, "student": {}}
         run = type(run)(**overlay(defaults, said))
     spelled = run.spelled_out(info.kind)
     return spelled.but(
         recipe=plan.name if plan else CUSTOM,
         objective=to_table(from_table(terms)),
         stages={name: _checked(name, table) for name, table in stages.items()},
-        student=run.student.settled("same"),
+        student=run.student if run.student.preset in SMALL else run.student.settled("same"),  # the teacher tells
     )
 
 
