@@ -22,7 +22,7 @@ from limbeck.tasks.base import ALL, EncodedData, Model, Setup, Task
 from limbeck.tasks.seq2seq import Translation
 
 FRESH = "fresh weights"
-CALIBRATION_ROWS, CALIBRATION_BATCH = 8192, 32
+CALIBRATION_ROWS, CALIBRATION_BATCH = 4096, 32
 
 
 @dataclass(frozen=True)

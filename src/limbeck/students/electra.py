@@ -184,7 +184,7 @@ def _embeddings(weights: Tensors, width: int, eps: float, calibration: Calibrati
     if calibration.batches:
         shown = torch.zeros_like(moment)
         for x in _sums(tables, calibration, eps):
-            shown += x.T @ x
+            shown += x.T @ x  # of a batch in float32: rows are of unit scale
         moment = shown / shown.trace() + _UNSEEN * moment / moment.trace()
     leading = torch.linalg.eigh(moment).eigenvectors.flip(1)[:, : width - 1]
     way = leading @ off_the_diagonal(width, leading.device).T  # [hidden, width]
@@ -195,7 +195,7 @@ def _embeddings(weights: Tensors, width: int, eps: float, calibration: Calibrati
         for wide, x in zip(_sums(tables, calibration, eps), _sums(narrow, calibration, eps), strict=True):
             x = torch.cat([x, x.new_ones(len(x), 1)], 1)
             moments += x.T @ x
-            products += x.T @ (wide * scale + shift)
+            products += x.T @ (wide * scale.float() + shift.float())
         start = torch.cat([project, bias[:, None]], 1).T  # [width + 1, hidden]
         found = near(start, moments, products, 1e-6)
         project, bias = found[:-1].T, found[-1]
@@ -210,7 +210,7 @@ def _embeddings(weights: Tensors, width: int, eps: float, calibration: Calibrati
 
 def _sums(tables: list[Tensor], calibration: Calibration, eps: float) -> Iterator[Tensor]:
     """[tokens, width] of every batch: word, position and segment of each token that is there, normed."""
-    words, positions, segments = tables
+    words, positions, segments = (table.float() for table in tables)
     for batch in calibration.batches:
         inputs = batch.to(words.device).inputs
         ids, present = inputs["input_ids"], inputs["attention_mask"].bool()

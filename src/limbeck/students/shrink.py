@@ -100,7 +100,7 @@ class Shrink(Settings):
 
     preset: Literal["auto", "small", "tiny", "half", "third", "quarter", "tinybert", "deep-shallow"] = knob(
         "auto",
-        "size of the student; small: half the layers, a quarter of the neurons, word vectors of a third of the width; "
+        "how small; small: half the layers, a quarter of the neurons, word vectors of a third of the width; "
         "tiny: a third of the layers, a quarter of the neurons, word vectors of a sixth (both as an ELECTRA where the "
         "teacher can be one, and by --recipe small; sizes that are set go first); half, third, quarter: of the layers "
         "alone; tinybert: 4 layers of 312; deep-shallow (encoder-decoder models): all encoder layers, one decoder "
