@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from limbeck.core.card import Paper as Paper
     from limbeck.core.card import method as method
+    from limbeck.core.compress import Calibration as Calibration
     from limbeck.core.compress import Mask as Mask
     from limbeck.core.compress import Pass as Pass
     from limbeck.core.errors import LimbeckError as LimbeckError
@@ -51,7 +52,10 @@ if TYPE_CHECKING:
     from limbeck.jobs.train import train as train
     from limbeck.measure.quality import significance as significance
     from limbeck.objectives.loss import loss as loss
+    from limbeck.passes.lowrank import LowRank as LowRank
     from limbeck.passes.magnitude import Magnitude as Magnitude
+    from limbeck.passes.quantize import Quantize as Quantize
+    from limbeck.passes.vocabulary import Vocabulary as Vocabulary
     from limbeck.recipes.recipe import Recipe as Recipe
     from limbeck.recipes.recipe import recipe as recipe
     from limbeck.report import Report as Report

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from limbeck.measure.tags import TAG_FORMULAS, each_sentence, entities, per_type, tag_quality
+from limbeck.measure.tags import TAG_FORMULAS, each_sentence, per_type, tag_quality
+from limbeck_runtime.tags import entities
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 

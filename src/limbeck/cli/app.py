@@ -22,6 +22,7 @@ VERBS = {
     "distill": "Make a smaller student of a teacher, and measure what was kept.",
     "compare": "Set recipes side by side: one teacher, one data set, several seeds, one table.",
     "train": "Fine-tune an encoder on labels, or a language model on text, to have a teacher.",
+    "compress": "Make a model smaller by passes, one after another, and measure what each bought and cost.",
     "cache": "Run a language model once and cache the top of its distributions, for students to learn from.",
     "predict": "Answer new texts with a model: one text, a file, or standard input.",
     "eval": "Measure a model on labelled texts: quality, calibration, agreement.",

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import File, Print, Resume, begin, execute, gather, likely_kind, need_out, printable, show
+from limbeck.cli.verb import File, Print, Resume, begin, execute, gather, likely_kind, need_out, printable, show, try_it
 from limbeck.jobs.compare_settings import CompareRun, columns_of
 from limbeck.jobs.settings import write_run
 
@@ -38,3 +38,4 @@ def compare(
 
     result = execute(job, run=run, resume=resume)
     show(result.record, {"models": result.folder / "arms", "report": result.folder / "report.html"})
+    try_it(result.record, result.folder)

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import File, Print, Resume, begin, execute, gather, need_out, printable, show
+from limbeck.cli.verb import File, Print, Resume, begin, execute, gather, need_out, printable, show, try_it
 from limbeck.jobs.settings import Run, write_run
 
 
@@ -36,3 +36,4 @@ def distill(
 
     result = execute(job, run=run, resume=resume)
     show(result.record, {"model": result.folder / "student", "report": result.folder / "report.html"})
+    try_it(result.record, result.folder)

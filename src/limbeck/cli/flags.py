@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from limbeck.core.card import METHODS
-from limbeck.core.knob import TABLES, Knobs, Settings
+from limbeck.core.knob import Knobs, Settings
 from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import StageSettings
@@ -52,13 +52,16 @@ def with_knobs(
 
 def _knobs(schema: type[Settings], objectives: bool | Collection[str]) -> Iterator[tuple[str, FieldInfo, str]]:
     """Dotted name, field, and the panel of the help that it is in."""
+    fixed = getattr(schema, "fixed", ())
     for name, field in schema.model_fields.items():
         kind = field.annotation
+        if name in fixed:
+            continue
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from ((f"{name}.{key}", inner, name) for key, inner in kind.model_fields.items())
         elif get_origin(kind) is not dict:
             yield name, field, "the job"
-    for table in TABLES.values() if issubclass(schema, Knobs) else ():
+    for table in schema.known_tables().values() if issubclass(schema, Knobs) else ():
         if not table.by_name:
             yield from ((f"{table.name}.{key}", inner, table.name) for key, inner in table.cls.model_fields.items())
     named = METHODS if objectives is True else objectives or ()

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from limbeck.core.compress import PASSES
 from limbeck.core.knob import TABLES
 from limbeck.data.settings import HUB_TAGS
 
@@ -31,6 +32,11 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "train": {
         "Main options": ("model", "data.train", "data.task", "out"),
+        "Data": _DATA,
+        "Training": (*_TRAINING, "seed"),
+    },
+    "compress": {
+        "Main options": ("data.train", "passes", "teacher", "recover", "export", "out", "data.task"),
         "Data": _DATA,
         "Training": (*_TRAINING, "seed"),
     },
@@ -117,8 +123,9 @@ def _by_panel(options: dict[str, Any]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for param in options.values():
         panel = param.rich_help_panel or _END
-        table = TABLES.get(panel)
+        table, card = TABLES.get(panel), PASSES.get(panel)
         title = f"{panel}: {table.help} (--task {', '.join(table.kinds)})" if table else panel
+        title = f"{panel}: {card.summary}" if card else title
         found.setdefault(title, []).append(param)
     return {**found, _END: found.get(_END, [])}
 

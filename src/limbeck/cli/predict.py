@@ -27,7 +27,7 @@ SHOWN = 20  # rows of a table for the eye
 
 @with_knobs(PredictRun)
 def predict(
-    model: Annotated[str, typer.Argument(help="a model's folder, a run's folder, or a hub id")],
+    model: Annotated[str, typer.Argument(help="a model's folder, a run's folder, an exported folder, or a hub id")],
     text: Annotated[str, typer.Argument(help="one text, or a question")] = "",
     second: Annotated[str, typer.Argument(help="the second text of a pair, or the context of a question")] = "",
     knobs: dict[str, Any] | None = None,
@@ -61,7 +61,7 @@ def predict(
     from limbeck.jobs.predict import predict as job
 
     predictor = Predictor.of(run, model)
-    lines = _lines(sys.stdin, predictor.task.info.kind in (*TEXT_KINDS, "answer"))
+    lines = _lines(sys.stdin, predictor.kind in (*TEXT_KINDS, "answer"))
     if run.out:
         with watching() as watcher:
             answers = job(model, list(lines) if piped else data, run=run, watcher=watcher)
@@ -69,10 +69,10 @@ def predict(
         return
     if piped or text:
         some = _chunks(lines, run.batch_size) if piped else [data]
-        rows = (predictor.task.new_rows(part)[1] for part in some)
+        rows = (predictor.new_rows(part)[1] for part in some)
         _show((row, answer) for part in rows for row, answer in zip(part, predictor.answers(part), strict=True))
         return
-    _, every = predictor.task.new_rows(data)
+    _, every = predictor.new_rows(data)
     with watching() as watcher:
         found = zip(every, predictor.answers(every, watcher), strict=True)
         shown = list(islice(found, SHOWN)) if sys.stdout.isatty() else []

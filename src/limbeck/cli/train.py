@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from limbeck.cli.flags import with_knobs
-from limbeck.cli.verb import File, Print, Resume, begin, execute, gather, need_out, show
+from limbeck.cli.verb import File, Print, Resume, begin, execute, gather, need_out, show, try_it
 from limbeck.jobs.settings import TrainRun, write_run
 
 
@@ -35,3 +35,4 @@ def train(
 
     result = execute(job, run=run, resume=resume)
     show(result.record, {"model": result.folder / "model", "report": result.folder / "report.html"})
+    try_it(result.record, result.folder)

@@ -16,7 +16,7 @@ from limbeck.core.process import is_main
 from limbeck.core.record import Record
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.settings import TaskKnobs
-from limbeck.jobs.settings import CUSTOM, Run, overlay, read_run, resolve, undot
+from limbeck.jobs.settings import CUSTOM, EXPORTS, Run, overlay, read_run, resolve, undot
 
 R = TypeVar("R")
 Resume = Annotated[bool, typer.Option("--resume", help="resume the interrupted run in --out")]
@@ -102,3 +102,12 @@ def save(record: Record, out: Path | None) -> dict[str, Path]:
         return {}
     record.save(out / "record.json")
     return {"report": Report((record,)).save(out / "report.html")}
+
+
+def try_it(record: Record, folder: Path) -> None:
+    """The line that answers a text with the smallest file, where one was exported."""
+    made = [one for one in record.artifacts if one.path.startswith(f"{EXPORTS}/")]
+    if made:
+        smallest = min(made, key=lambda one: one.size.bytes_in_all if one.size else 0)
+        line = f'limbeck predict {shlex.quote(str(folder / smallest.path))} "some text"'
+        Console().print(f"try it  {line}", markup=False, highlight=False, soft_wrap=True)

@@ -1,78 +1,33 @@
-"""Checksums: what is read is what was written, or it is called damaged.
-
-A small JSON file holds its own checksum. The file that marks a folder as done lists the checksums of the others in it.
-CRC-32 finds every changed byte and keeps up with the disk; it guards against damage, not against people."""
+"""Checksums as they are written; limbeck_runtime.checksum has how they are made and read, so that both agree."""
 
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from limbeck.core.files import write_text
-
-CHECKSUM, FILES = "checksum", "files"
-_CHUNK = 2**22  # bytes
-
-
-class DamagedError(Exception):
-    """A file that is not what was written."""
+from limbeck_runtime.checksum import CHECKSUM as CHECKSUM
+from limbeck_runtime.checksum import FILES as FILES
+from limbeck_runtime.checksum import DamagedError as DamagedError
+from limbeck_runtime.checksum import check_files as check_files
+from limbeck_runtime.checksum import of_file, of_json
+from limbeck_runtime.checksum import read_sealed as read_sealed
+from limbeck_runtime.checksum import unsealed as unsealed
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
     """The same with its checksum, as it is written."""
-    return {**content, CHECKSUM: _of_json(content)}
-
-
-def unsealed(text: str) -> dict[str, Any]:
-    """What was sealed, without its checksum. One that has none is taken as it is: people and earlier versions write
-    such files."""
-    try:
-        content = json.loads(text)
-        expected = content.pop(CHECKSUM, None)
-    except (ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise DamagedError(str(error)) from error
-    if expected is not None and expected != _of_json(content):
-        raise DamagedError("its checksum differs")
-    return dict(content)
+    return {**content, CHECKSUM: of_json(content)}
 
 
 def write_sealed(path: Path, content: Mapping[str, Any]) -> Path:
     return write_text(path, json.dumps(sealed(content), indent=1) + "\n")
 
 
-def read_sealed(path: Path) -> dict[str, Any]:
-    try:
-        return unsealed(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DamagedError(str(error)) from error
-
-
 def checksums(folder: Path, *parts: str, leave: str = "") -> dict[str, str]:
     """File → checksum, of all that a folder holds, or of these files and folders in it; without the one to `leave`."""
     found = [path for part in parts or ("",) for path in (folder / part, *(folder / part).rglob("*"))]
     files = sorted(path for path in found if path.is_file() and path.name != leave)
-    return {path.relative_to(folder).as_posix(): _of_file(path) for path in files}
-
-
-def check_files(folder: Path, expected: Mapping[str, str]) -> None:
-    """Raises a DamagedError where a file is gone or differs."""
-    for name, checksum in expected.items():
-        path = folder / name
-        if not path.is_file() or _of_file(path) != checksum:
-            raise DamagedError(f"{path} {'differs from what was written' if path.exists() else 'is gone'}")
-
-
-def _of_json(content: Mapping[str, Any]) -> str:
-    canonical = json.loads(json.dumps(content))  # a tuple is a list when it is read
-    return f"{zlib.crc32(json.dumps(canonical, sort_keys=True).encode()):08x}"
-
-
-def _of_file(path: Path) -> str:
-    total = 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            total = zlib.crc32(chunk, total)
-    return f"{total:08x}"
+    return {path.relative_to(folder).as_posix(): of_file(path) for path in files}

@@ -122,6 +122,7 @@ class Calibration:
     batches: Sequence[Batch] = ()
     texts: Sequence[tuple[str, ...]] = ()  # of each row: its text, or text and pair
     processor: Any = None
+    held_out: Sequence[tuple[str, ...]] = ()  # texts of dev, to count on what no training row holds
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,8 @@ class Pass(Settings):
     """A model in, a smaller model out."""
 
     calibrates: ClassVar[bool] = False  # whether it looks at training rows
+    reshapes: ClassVar[bool] = False  # whether tensors have other shapes or names afterwards
+    retokenizes: ClassVar[bool] = False  # whether the model has another tokenizer afterwards
 
     def __init__(self, *values: Any, **knobs: Any) -> None:
         """Knobs by name, or by their order: Magnitude(0.5)."""
@@ -150,6 +153,22 @@ class Pass(Settings):
         super().__init__(**dict(zip(names, values, strict=False)), **knobs)
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @property
+    def name(self) -> str:
+        """As run files and flags have it; of a pass that is not registered, its class's."""
+        named = (card.name for card in PASSES.values() if card.cls is type(self))
+        return next(named, type(self).__name__.lower())
+
+    @property
+    def precision(self) -> str:
+        """Of the weights afterwards: "int8"; "" where they stay as they are."""
+        return ""
+
+    @property
+    def recoverable(self) -> bool:
+        """Whether it changes what the model answers, and leaves weights that a training could mend that with."""
+        return True
 
     @abstractmethod
     def apply(self, model: nn.Module, mask: Mask, calibration: Calibration = NO_CALIBRATION) -> Change:

@@ -102,20 +102,25 @@ class Knobs(Settings):
 
     model_config = ConfigDict(extra="allow")
 
+    @classmethod
+    def known_tables(cls) -> Mapping[str, RunTable]:
+        """By name."""
+        return TABLES
+
     @model_validator(mode="before")
     @classmethod
     def _check_tables(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        found = dict(values)
+        found, known = dict(values), cls.known_tables()
         for name in [name for name in found if name not in cls.model_fields]:
-            if name not in TABLES:
-                raise KnobError(*_unknown(name, name, [*cls.model_fields, *TABLES]))
-            found[name] = _checked(TABLES[name], found[name])
+            if name not in known:
+                raise KnobError(*_unknown(name, name, [*cls.model_fields, *known]))
+            found[name] = _checked(known[name], found[name])
         # No table by any name is written as nothing, and reads back as nothing.
-        return {name: value for name, value in found.items() if value != {} or name not in TABLES}
+        return {name: value for name, value in found.items() if value != {} or name not in known}
 
     def table(self, cls: type[S]) -> S:
-        """A task's table, or its defaults where nobody set any."""
-        name = next(entry.name for entry in TABLES.values() if entry.cls is cls)
+        """A table, or its defaults where nobody set any."""
+        name = next(entry.name for entry in self.known_tables().values() if entry.cls is cls)
         found: S = (self.model_extra or {}).get(name) or cls()
         return found
 
@@ -126,14 +131,15 @@ class Knobs(Settings):
 
     def spelled_out(self, kind: str) -> Self:
         """With every table of the task set, also those at their defaults; one of another task is refused."""
+        known = self.known_tables()
         for name, value in (self.model_extra or {}).items():
-            if kind not in (kinds := TABLES[name].kinds) and (changed := _changed(TABLES[name], value)):
+            if kind not in (kinds := known[name].kinds) and (changed := _changed(known[name], value)):
                 raise KnobError(
                     f"'{name}.{changed}' has no effect for --task {kind}",
                     f"leave it out; it is for --task {', '.join(kinds)}",
                 )
-        own = [entry for entry in TABLES.values() if kind in entry.kinds]
-        others = {name for name in (self.model_extra or {}) if kind not in TABLES[name].kinds}
+        own = [entry for entry in known.values() if kind in entry.kinds]
+        others = {name for name in (self.model_extra or {}) if kind not in known[name].kinds}
         kept = {key: value for key, value in self.model_dump(exclude_unset=True).items() if key not in others}
         tables = {entry.name: self.tables(entry.cls) if entry.by_name else self.table(entry.cls) for entry in own}
         return type(self)(**{**kept, **tables})

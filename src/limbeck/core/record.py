@@ -234,7 +234,7 @@ class Artifact(Frozen):
 
     @property
     def title(self) -> str:
-        return f"{self.arm}, {self.precision} in {self.engine}"
+        return f"+ {self.step}" if self.step else f"{self.arm}, {self.precision} in {self.engine}"
 
 
 class Sample(Frozen):

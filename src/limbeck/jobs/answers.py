@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.files import atomic
 from limbeck.data.sources.tables import Table, is_missing, unboxed
-from limbeck.tasks.base import Answer
+from limbeck_runtime import answers as light
+from limbeck_runtime.answers import Answer
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".parquet")
-_JOINED = {"labels": "|", "words": " ", "tags": " "}  # what stands between the parts of a cell; other lists are JSON
 
 
 def check_out(out: str, read: object) -> None:
@@ -28,9 +27,8 @@ def check_out(out: str, read: object) -> None:
 
 
 def beside(table: Table, row: int, answer: Answer) -> dict[str, object]:
-    """A row with its answer. Where a column has the name of an answer already, that is called predicted_NAME."""
-    own = {name: unboxed(values[row]) for name, values in table.columns.items()}
-    return own | {f"predicted_{name}" if name in own else name: value for name, value in answer.items()}
+    """A row with its answer."""
+    return light.beside({name: unboxed(values[row]) for name, values in table.columns.items()}, answer)
 
 
 def write_answers(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
@@ -45,7 +43,7 @@ def write_answers(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
             return
         with part.open("w", encoding="utf-8", newline="") as file:
             if suffix == ".jsonl":
-                file.writelines(_json(row) + "\n" for row in rows)
+                file.writelines(light.as_json(row) + "\n" for row in rows)
                 return
             writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
             for number, row in enumerate(rows):
@@ -56,13 +54,4 @@ def write_answers(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
 
 def cell(name: str, value: object) -> str:
     """A value as one field of a delimited file."""
-    name = name.removeprefix("predicted_")
-    if is_missing(value):
-        return ""
-    if name in _JOINED and isinstance(value, Sequence) and all(isinstance(one, str) for one in value):
-        return value if isinstance(value, str) else _JOINED[name].join(value)
-    return _json(value) if isinstance(value, list | dict | bool) else str(value)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)  # dates, for one
+    return "" if is_missing(value) else light.cell(name, value)

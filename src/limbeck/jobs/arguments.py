@@ -7,26 +7,32 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from pydantic.fields import FieldInfo
-from transformers import PreTrainedModel
 
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError
-from limbeck.core.knob import RENAMED, TABLES
+from limbeck.core.knob import RENAMED
 from limbeck.data.settings import TaskKnobs
 from limbeck.jobs.folder import TemporaryFolder
 from limbeck.jobs.settings import Job, Options, overlay, undot
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import clip_max_length
-from limbeck.tasks.base import Model
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from limbeck.tasks.base import Model
+
+    AnyModel: TypeAlias = str | Path | PreTrainedModel | Model
+else:  # a verb that runs an exported model imports neither torch nor transformers
+    AnyModel = object
 
 R = TypeVar("R", bound=Job, covariant=True)
 J = TypeVar("J", bound=Job)
 K = TypeVar("K", bound=TaskKnobs)
 F = TypeVar("F", bound=Callable[..., object])
-AnyModel: TypeAlias = str | Path | PreTrainedModel | Model
 
 # The keywords that most people want, by the tables of the run file that they may stand in: the first that a verb has.
 _COMMON: dict[str, tuple[str, ...]] = {
@@ -81,9 +87,9 @@ def _fields(cls: type[TaskKnobs], place: str) -> Mapping[str, FieldInfo]:
 
 def _check_names(cls: type[TaskKnobs], keywords: Options) -> None:
     """Refuses a misspelt keyword with the nearest names that the verb has, also those inside its tables."""
-    known = [*(name for name in keywords if name not in _IN_HAND), *cls.model_fields, *TABLES]
+    known = [*(name for name in keywords if name not in _IN_HAND), *cls.model_fields, *cls.known_tables()]
     for name in keywords["knobs"]:
-        if name not in (*cls.model_fields, *TABLES, *RENAMED):
+        if name not in (*cls.model_fields, *cls.known_tables(), *RENAMED):
             close = [f"'{one}'" for one in dict.fromkeys(difflib.get_close_matches(name, known))]
             hint = f"did you mean {' or '.join(close)}? " if close else ""
             raise KnobError(f"there is no knob '{name}'", f"{hint}known here: {', '.join(dict.fromkeys(known))}")
@@ -130,6 +136,10 @@ def model_of(model: object, processor: Any) -> tuple[Model | None, str]:
     """A model in hand, or the folder or hub id of one."""
     if isinstance(model, str | Path):
         return None, str(model)
+    from transformers import PreTrainedModel
+
+    from limbeck.tasks.base import Model
+
     if not isinstance(model, Model | PreTrainedModel):
         raise KnobError(
             f"a {type(model).__name__} is not a model",

@@ -3,8 +3,8 @@
     prepare (task, teacher, rows) → plan the arms → write or match run.toml → add baselines
             → collect the teacher's outputs → fit the budget → trials: train and test each arm with each seed
 
-jobs/record.py then times the models and builds the Record. `distill` is `compare` with one column; `train` has a model
-instead of a student, and joins at the trials.
+jobs/record.py then times the models and builds the Record. `distill` is `compare` with one column, `compress` one whose
+student is the model as it is; `train` has a model instead of a student, and joins at the trials.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from limbeck.jobs.plan import ArmPlan, active_parameters, label_notes, plan_arm,
 from limbeck.jobs.record import Finished, timed_as
 from limbeck.jobs.settings import Job, Run, resolve
 from limbeck.jobs.teaching import TeacherOutputs, check_named_cache, collect_teacher_outputs, free_memory
-from limbeck.jobs.trial import FAILED, TrialResult, run_trial
+from limbeck.jobs.trial import ARMS, FAILED, TrialResult, run_trial
 from limbeck.measure.size import size_of
 from limbeck.measure.speed import measuring
 from limbeck.tasks.base import COLLECTING, Model, Setup, task_of
@@ -58,9 +58,12 @@ def run(
     if isinstance(settings, CompareRun):
         notes = settings.start_notes({name: arm.run for name, arm in planned.items() if isinstance(arm.run, Run)})
     else:
-        arms = [replace(arm, title=f"student {'with' if arm.uses_teacher else 'without'} teacher") for arm in arms]
-        notes = [arms[-1].start.origin]
-        watcher.say(notes[0])
+        taught = {True: "student with teacher", False: "student without teacher"}
+        titles = {arm.name: "passes" if settings.kind == "compress" else taught[arm.uses_teacher] for arm in arms}
+        arms = [replace(arm, title=titles[arm.name]) for arm in arms]
+        notes = [arms[-1].start.origin] if settings.kind != "compress" else []
+        for note in notes:
+            watcher.say(note)
     notes += label_notes(arms)
     watcher.plan(_progress(settings, setup, arms))
 
@@ -200,7 +203,7 @@ def _trials(
     failed: list[Failure] = []
     for trial in trials(arms):
         try:
-            found = run_trial(trial, folder / "arms", watcher, callbacks)
+            found = run_trial(trial, folder / ARMS, watcher, callbacks)
             results.setdefault(trial.arm.name, []).append(found)
         except Exception as error:
             if not keep_going:
@@ -208,7 +211,7 @@ def _trials(
             why = _reason(error)
             watcher.say(f"{trial.title} failed: {why}")
             watcher.at(trial.title, 1.0)
-            write_text(folder / "arms" / trial.name / FAILED, why + "\n")
+            write_text(folder / ARMS / trial.name / FAILED, why + "\n")
             failed.append(Failure(arm=trial.arm.name, seeds=[trial.seed], reason=why))
     if not results:
         raise LimbeckError(f"every training failed, the first with: {failed[0].reason}", "mend that, then --resume")
@@ -232,7 +235,7 @@ def _progress(settings: Job, setup: Setup, arms: Sequence[ArmPlan]) -> list[Prog
     big = active_parameters(setup.teacher.network) if setup.teacher else 0.0
     dev, test = setup.data.evaluator.passes
     rows = dev * (setup.data.size + sum(arm.data.augmented for arm in arms)) + test * setup.data.evaluator.test_rows
-    models = len({timed_as(arm) for arm in arms}) + bool(setup.teacher)
+    models = len({timed_as(arm) for arm in arms}) + bool(setup.teacher) + sum(arm.intermediates for arm in arms)
     return [
         *([ProgressItem(COLLECTING, big * rows)] if setup.teacher or any(arm.uses_teacher for arm in arms) else []),
         *(ProgressItem(trial.title, trial.arm.cost(big), TRAINING) for trial in trials(arms)),

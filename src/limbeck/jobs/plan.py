@@ -20,7 +20,8 @@ from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, NoTeacher, Request, Teacher, Want
 from limbeck.functional.layermap import KEPT, layer_pairs
-from limbeck.jobs.settings import Job, Run, recipe_of, resolve
+from limbeck.jobs.retokenize import ArmRows, check_after_retokenizing
+from limbeck.jobs.settings import Job, Run, resolve
 from limbeck.jobs.start import Start, start_of
 from limbeck.measure.size import count_parameters, tables_of
 from limbeck.recipes.recipe import MAIN, Apply, ObjectiveTable, Rewind, Snapshot, Train, from_table, to_table
@@ -88,6 +89,7 @@ class ArmPlan:
     baseline: str = ""  # the arm of the same student without a teacher
     title: str = ""
     processor: Any = None  # the student's own; None: that of its data
+    source: ArmRows | None = None  # its rows before any tokenizer, where a pass may look at them
 
     @property
     def trainings(self) -> list[Training]:
@@ -103,7 +105,7 @@ class ArmPlan:
 
     @property
     def rows(self) -> int:
-        return self.data.count(self.main.targets)
+        return self.data.count(self.main.targets) if self.trainings else self.data.size
 
     @property
     def teacher_request(self) -> Request:
@@ -129,7 +131,24 @@ class ArmPlan:
         )
         evals = sum(step.measurements for step in self.trainings if step.evaluated)
         dev, test = evaluator.passes
-        return learnt + small * (dev * len(evaluator.dev) * evals + test * evaluator.test_rows)
+        tests = 1 + self.intermediates
+        return learnt + small * (dev * len(evaluator.dev) * evals + test * evaluator.test_rows * tests)
+
+    @property
+    def intermediates(self) -> int:
+        """Models on the way of a chain of passes, the first before all of them."""
+        measured = sum(map(self.is_measured, range(len(self.steps))))
+        return measured + (self.first_pass < len(self.steps)) - self.is_measured(len(self.steps) - 1)
+
+    @property
+    def first_pass(self) -> int:
+        """The number of the step that applies the first pass; behind the last one, where none does."""
+        return next((n for n, step in enumerate(self.steps) if isinstance(step, Apply)), len(self.steps))
+
+    def is_measured(self, number: int) -> bool:
+        """Whether the model is measured behind this step: a pass, or a training after one, that no rewind undoes."""
+        undone = number + 1 < len(self.steps) and isinstance(self.steps[number + 1], Rewind)
+        return number >= self.first_pass and isinstance(self.steps[number], Apply | Training) and not undone
 
 
 @dataclass(frozen=True)
@@ -157,12 +176,13 @@ def trials(arms: Sequence[ArmPlan]) -> list[Trial]:
 def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model | None = None) -> ArmPlan:
     """Everything about a student that can be refused is refused here."""
     run = resolve(run, setup.info)
-    objectives = [from_table(table) for table in (run.objective, *(stage.objective for stage in run.stages.values()))]
-    needed = reduce(or_, map(wants, objectives))
+    tables = (run.objective, *(stage.objective for stage in run.stages.values()))
+    objectives = [from_table(table) for table in tables if table]  # passes alone have none
+    needed = reduce(or_, map(wants, objectives), Want.NOTHING)
     run = _with_class_weights(setup.task.resolve(run, setup, needed), setup.data)
     task = replace(setup.task, knobs=run)
     if given is None and run.student_from:
-        watcher.say(f"loading the student {run.student_from}")
+        watcher.say(f"loading the {'model' if run.kind == 'compress' else 'student'} {run.student_from}")
         given = task.load(run.student_from, new_head=True)
     owner = given or setup.teacher or setup.init
     assert owner is not None
@@ -171,13 +191,15 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
     run = _with_kept_layers(run, start.layers, setup)
     student = Model(start.network, owner.processor)
     _check_task(task, run.student.family, objectives)
-    task.check(run, setup, student, objectives, needed)
+    if objectives:
+        task.check(run, setup, student, objectives, needed)
     data = _training_data(run, task, setup, student, watcher)
     if given is not None and not given.source:
         data = replace(data, fingerprints={**data.fingerprints, "student": fingerprint(given.network)})
     shape = shape_of(start.network)
     run = run.but(train=run.train.at_width(shape.hidden, data.info))
-    arm = ArmPlan(name, run, start, (), data, recipe=run.recipe, processor=student.processor)
+    rows = ArmRows(run, task, setup)
+    arm = ArmPlan(name, run, start, (), data, recipe=run.recipe, processor=student.processor, source=rows)
     return _with_steps(arm, setup, shape)
 
 
@@ -212,6 +234,8 @@ def _with_steps(arm: ArmPlan, setup: Setup, shape: Shape) -> ArmPlan:
     if setup.teacher:
         maps = (bridges(step.objective, shape, big) for step in arm.trainings)
         arm = replace(arm, bridges={key: widths for of_step in maps for key, widths in of_step.items()})
+    if not arm.trainings:  # what the teacher makes of the training rows is of no use
+        return replace(arm, data=replace(arm.data, for_teacher=arm.data.for_teacher[1:]))
     alone = len(steps) == 1 and arm.data.has_gold and not arm.uses_teacher
     plain = to_table(setup.task.baseline(arm.main.objective))
     return replace(arm, supervised=alone and to_table(arm.main.objective) == plain)
@@ -244,7 +268,7 @@ def _encoded(task: Task, setup: Setup, student: Model) -> EncodedData:
 
 def planned_steps(run: Run, info: TaskInfo, student: Shape, teacher: Shape) -> tuple[PlannedStep, ...]:
     """The recipe's steps with the run's own objectives and schedules, in order."""
-    recipe = recipe_of(run, info)
+    recipe = run.recipe_for(info)
     declared = recipe.every_step(info) if recipe else [Train(from_table(run.objective))]
     known = {step.name for step in declared if isinstance(step, Train)}
     added = {name: stage for name, stage in run.stages.items() if name not in known}
@@ -257,11 +281,8 @@ def planned_steps(run: Run, info: TaskInfo, student: Shape, teacher: Shape) -> t
             final = final or step.name == MAIN
             steps += _trainings(step.name, run, student, teacher, final)
             continue
-        if isinstance(step, Rewind) and Snapshot(step.to) not in steps:
-            raise KnobError(
-                f"the recipe '{run.recipe}' rewinds to a snapshot '{step.to}' that no earlier step takes",
-                f'put Snapshot("{step.to}") before Rewind("{step.to}")',
-            )
+        if isinstance(step, Rewind):
+            _check_rewind(run.recipe, steps, step)
         steps.append(step)
     _check_student(run.student.family, steps, student)
 
@@ -269,7 +290,29 @@ def planned_steps(run: Run, info: TaskInfo, student: Shape, teacher: Shape) -> t
         mine, theirs = requests(step.objective, student, teacher)
         return replace(step, student_request=mine, teacher_request=theirs)
 
-    return tuple(requesting(step) if isinstance(step, Training) else step for step in steps)
+    found = tuple(requesting(step) if isinstance(step, Training) else step for step in steps)
+    new = next((n for n, step in enumerate(found) if isinstance(step, Apply) and step.compress.retokenizes), len(found))
+    for step in found[new:]:
+        if isinstance(step, Training):
+            check_after_retokenizing(run, step.teacher_request.want, step.targets, info.over_vocabulary)
+    return found
+
+
+def _check_rewind(recipe: str, steps: Sequence[PlannedStep], rewind: Rewind) -> None:
+    """To a snapshot that was taken, and whose weights still have the shapes of the model."""
+    taken = [number for number, step in enumerate(steps) if step == Snapshot(rewind.to)]
+    if not taken:
+        raise KnobError(
+            f"the recipe '{recipe}' rewinds to a snapshot '{rewind.to}' that no earlier step takes",
+            f'put Snapshot("{rewind.to}") before Rewind("{rewind.to}")',
+        )
+    for step in steps[taken[-1] :]:
+        if isinstance(step, Apply) and (step.compress.reshapes or step.compress.retokenizes):
+            raise KnobError(
+                f"the recipe '{recipe}' rewinds to the snapshot '{rewind.to}', but '{step.compress.name}' gives the "
+                "weights other shapes in between",
+                f'take Snapshot("{rewind.to}") behind that pass',
+            )
 
 
 def _trainings(name: str, run: Run, student: Shape, teacher: Shape, final: bool) -> list[Training]:
@@ -370,7 +413,7 @@ def on_labels(step: Training, data: EncodedData) -> Training:
 def label_notes(arms: Sequence[ArmPlan]) -> list[str]:
     """On arms that learn from some of the rows alone, since people left others without labels."""
     alike: dict[tuple[int, float], list[str]] = {}
-    for arm in (arm for arm in arms if arm.main.evals):
+    for arm in (arm for arm in arms if arm.trainings and arm.main.evals):
         alike.setdefault((arm.rows, arm.main.schedule.epochs), []).append(arm.title or arm.name)
     return [
         f"{', '.join(names)}: trained on the {rows:,} labelled rows alone, for at most {epochs:.3g} epochs of them (no "
@@ -404,7 +447,7 @@ def with_baselines(arms: dict[str, ArmPlan], task: Task, several: bool = True) -
 def _start_and_schedule(arm: ArmPlan, task: Task) -> str:
     """Students that are alike but for what they learn from share this."""
     knobs = arm.run.model_dump_json(include={"student", "student_from", "train", "seq2seq"})
-    return f"{knobs} {task.baseline(arm.main.objective)}"
+    return f"{knobs} {task.baseline(arm.main.objective) if arm.trainings else ''}"
 
 
 def active_parameters(network: PreTrainedModel) -> float:

@@ -20,6 +20,7 @@ from limbeck.data.sources.conll import SUFFIXES as CONLL
 from limbeck.data.sources.files import SUFFIXES, missing, read_head, unzipped
 from limbeck.data.sources.gather import locate
 from limbeck.data.sources.parallel import check_parallel
+from limbeck.engines.onnx import exported_facts
 from limbeck.jobs.compare_settings import CompareRun, check_columns, columns_of
 from limbeck.jobs.folder import RUN_FILE, check_out
 from limbeck.jobs.settings import BenchRun, CacheRun, Job, Run, TrainRun, check_names, read_run
@@ -33,6 +34,7 @@ from limbeck.students.model_folder import (
     weight_files,
 )
 from limbeck.students.shrink import SMALL, Shrink
+from limbeck_runtime import is_exported
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)\.")  # as transformers names them
 _FLOAT32 = 4  # bytes
@@ -51,7 +53,8 @@ def check_run(run: TaskKnobs, models: Sequence[str], *, out: str = "", resume: b
     elif isinstance(run, Run):
         check_names(run)
     directions = list(run.tables(DirectionSettings).values())
-    folders = check_models([one.teacher for one in directions] or models)  # the task refuses others beside these
+    # The task refuses others beside those of directions.
+    folders = check_models([one.teacher for one in directions] or models, not isinstance(run, Job | CacheRun))
     main = folders[0] if folders else None
     kind = _kind(run, main)
     _check_named(run, kind)
@@ -61,9 +64,9 @@ def check_run(run: TaskKnobs, models: Sequence[str], *, out: str = "", resume: b
         _check_room(run, main, Path(out))
 
 
-def check_models(models: Sequence[str]) -> list[Path | None]:
-    """Refuses the folder of a model that is none; of others it is None, or the folder."""
-    return [_folder(name) for name in models]
+def check_models(models: Sequence[str], may_be_exported: bool = True) -> list[Path | None]:
+    """Refuses the folder of a model that is none; of others it is None, or the folder. Exported ones only answer."""
+    return [_folder(name, may_be_exported) for name in models]
 
 
 def find_models(run: TaskKnobs, models: Sequence[str]) -> None:
@@ -77,10 +80,13 @@ def no_model() -> KnobError:
     return KnobError("no model was given", "name one with --model: a folder or a hub id")
 
 
-def _folder(name: str) -> Path | None:
-    """The checked folder of a model; None for no model, one on the Hub, and one that another program runs."""
+def _folder(name: str, may_be_exported: bool) -> Path | None:
+    """The checked folder of a model; None for no model, one on the Hub, and one that CTranslate2 runs."""
     if not name or looks_like_hub(name) or is_ctranslate2(Path(name).expanduser()):
         return None
+    if may_be_exported and is_exported(name):
+        exported_facts(name)  # or refuses a damaged one
+        return Path(name).expanduser()
     return find_folder(name)
 
 

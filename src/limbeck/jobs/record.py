@@ -17,8 +17,9 @@ from limbeck.core.card import METHODS, card_of
 from limbeck.core.compress import PASSES
 from limbeck.core.files import portable_command, portable_knobs, portable_texts
 from limbeck.core.progress import Watcher
-from limbeck.core.record import Arm, Citation, Comparison, DataCard, Failure, Record, SeedResult, Size, Speed
+from limbeck.core.record import Arm, Artifact, Citation, Comparison, DataCard, Failure, Record, SeedResult, Size, Speed
 from limbeck.core.task import TaskInfo
+from limbeck.jobs.chain import START
 from limbeck.jobs.plan import ArmPlan, Training
 from limbeck.jobs.settings import Job, JobKind
 from limbeck.jobs.trial import TrialResult
@@ -89,6 +90,7 @@ def build_record(finished: Finished, command: str, watcher: Watcher) -> Record:
         own.card.but(overlap=int(own.evaluator.seen.sum()) or own.card.overlap),
         arms,
         floor=own.evaluator.floor(),
+        artifacts=[made.but(speed=speeds.get(key)) for key, made in _made(finished)],
         seeds=run.seed_list,
         knobs=run.model_dump(),
         fingerprints={**setup.fingerprints, **own.fingerprints},
@@ -174,12 +176,12 @@ def _student_arms(finished: Finished, speeds: Mapping[str, Speed]) -> list[Arm]:
         Arm(
             name=arm.name,
             title=_title(finished, arm),
-            role="model" if finished.kind == "train" else "baseline" if arm.supervised else "student",
+            role="model" if finished.kind in ("train", "compress") else "baseline" if arm.supervised else "student",
             objective="; then ".join(str(step.objective) for step in arm.trainings),
             start=arm.start.words,
             shape=shape_of(arm.start.network),
             runs=[one.result for one in finished.results[arm.name]],
-            size=size_of(arm.start.network, finished.results[arm.name][0].model),
+            size=_size(arm, finished.results[arm.name][0]),
             speed=speeds.get(timed_as(arm)),
         )
         for arm in finished.done
@@ -193,11 +195,19 @@ def _student_arms(finished: Finished, speeds: Mapping[str, Speed]) -> list[Arm]:
     return sorted(arms, key=worth) if finished.kind == "compare" else arms
 
 
+def _size(arm: ArmPlan, result: TrialResult) -> Size:
+    """Passes give a model another one than that it started with."""
+    made = next((made.size for made in result.artifacts if made.path.endswith("/model")), None)
+    return made or size_of(arm.start.network, result.model)
+
+
 def _title(finished: Finished, arm: ArmPlan) -> str:
     """A column's own name; a baseline that was added is known by whom it serves."""
     alone, shape = finished.setup.task.labels_only, describe(arm.start.network)
     if finished.kind == "train":
         return f"{shape}, trained on {alone.removesuffix(' only')}"
+    if finished.kind == "compress":
+        return f"{shape}, {arm.name}"
     if finished.kind == "distill":
         return f"{shape}, {alone if arm.supervised else 'distilled'}"
     served = [other.name for other in finished.arms if other.baseline == arm.name]
@@ -212,17 +222,31 @@ def _speeds(finished: Finished, watcher: Watcher) -> tuple[dict[str, Speed], lis
         return {}, []
     folders = {TEACHER: finished.teacher_folder} if finished.teacher_folder else {}
     folders |= {timed_as(arm): finished.results[arm.name][0].model for arm in reversed(finished.done)}
-    texts, longest = setup.task.timing_inputs(setup), setup.data.max_length or run.data.max_length
+    folders |= {key: finished.folder / made.path for key, made in reversed(_made(finished)) if key not in folders}
+    texts, longest = setup.task.texts(setup, "test"), setup.data.max_length or run.data.max_length
     trained = finished.seconds / (2 if setup.info.is_seq2seq else 1)  # its int8 student is timed too
+    trained = math.inf if finished.kind == "compress" else trained  # what it is for
     speeds, notes = speeds_of(folders, texts, run.measure, longest, watcher, setup.task.beam, trained)
     several = finished.kind == "compare" and len({timed_as(arm) for arm in finished.done}) < len(finished.done)
     return speeds, [*notes, *([TIMED_ONCE] if speeds and several else [])]
 
 
+def _made(finished: Finished) -> list[tuple[str, Artifact]]:
+    """What passes made, of every arm and seed, and what each is timed as: alike for all seeds."""
+    run, found = finished.run, []
+    for arm in finished.done:
+        itself = finished.kind == "compress" and getattr(run, "teacher", "") == getattr(run, "model", None)
+        for made in (made for one in finished.results[arm.name] for made in one.artifacts):
+            key = timed_as(arm) if made.path.endswith("/model") else f"{arm.name} {made.name}"
+            found.append((TEACHER if made.step == START and itself else key, made))
+    return found
+
+
 def timed_as(arm: ArmPlan) -> str:
     """Models that share this take the same time: the same layers over the same tokens."""
-    network = arm.start.network
-    return f"{shape_of(network).model_dump_json()} {network.num_parameters()} {getattr(arm.run, 'student_from', '')}"
+    network, passes = arm.start.network, [str(step) for step in arm.steps if isinstance(step, Apply)]
+    shape, source = shape_of(network).model_dump_json(), getattr(arm.run, "student_from", "")
+    return " ".join([shape, str(network.num_parameters()), source, *passes])
 
 
 def _comparisons(finished: Finished) -> list[Comparison]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import tomllib
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, field_validator, model_validator
 
 from limbeck.core.card import METHODS
 from limbeck.core.device import DeviceName
@@ -28,7 +29,9 @@ from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.training.schedule import Schedule
 
 Options: TypeAlias = Mapping[str, Any]  # a table of a run file, or keywords that are knobs
-JobKind: TypeAlias = Literal["train", "distill", "compare"]
+JobKind: TypeAlias = Literal["train", "distill", "compare", "compress"]
+TARGETS = ("onnx", "onnx-int8", "onnx-int4", "ctranslate2")  # that exporters/export.py writes
+EXPORTS = "export"  # their folder in a run's
 CUSTOM = "custom"  # the objective is the run's own, whole
 AUTO: dict[Kind, str] = {
     **dict.fromkeys(("classify", "multilabel", "tag", "answer"), "hinton"),
@@ -37,6 +40,20 @@ AUTO: dict[Kind, str] = {
     "translate": "seq-kd",
 }
 _REGISTER = (seq2seq,)  # a table of a task
+
+
+def names_in(text: str) -> list[str]:
+    """Of a knob that holds several, comma-separated."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def check_known(names: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Refuses a name that is none, with the nearest that is."""
+    known = list(known)
+    for name in (name for name in names if name not in known):
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        raise KnobError(f"there is no {what} '{name}'", f"{hint}choose among {', '.join(known)}")
 
 
 class MeasuredKnobs(TaskKnobs):
@@ -75,14 +92,31 @@ class Job(MeasuredKnobs):
 
     kind: ClassVar[JobKind]  # of its Records
     unwritten: ClassVar[frozenset[str]] = frozenset()  # knobs that its run files leave out
+    fixed: ClassVar[frozenset[str]] = frozenset()  # knobs that nobody sets: they have no flag
 
     out: str = knob("", "folder for the models and the report", short="--out")
+    export: str = knob(
+        "",
+        "also write the best model in these formats, comma-separated, each compared with it and measured; onnx, "
+        "onnx-int8, onnx-int4; translators: ctranslate2",
+        short="--export",
+    )
     seed: int = knob(0, "the first seed", at_least=0, short="--seed")
     train: Schedule = knob(Schedule(), "how models are trained")
 
     @property
     def seed_list(self) -> list[int]:
         return [self.seed]
+
+    @property
+    def export_targets(self) -> list[str]:
+        return names_in(self.export)
+
+    @field_validator("export")
+    @classmethod
+    def _check_export(cls, value: str) -> str:
+        check_known(names_in(value), TARGETS, "format to export to")
+        return value
 
     def settled_as(self, begun: Self) -> Self:
         """With what is still open as the run that was begun has it."""
@@ -122,6 +156,18 @@ class Run(Job):
     def seed_list(self) -> list[int]:
         return list(range(self.seed, self.seed + self.seeds))
 
+    def recipe_for(self, info: TaskInfo) -> Recipe | None:
+        """The recipe of the run; None where its objective is its own."""
+        if self.recipe == CUSTOM:
+            return None
+        small = self.student.preset in SMALL and info.kind in RECIPES["small"].tasks
+        auto = "small" if small else AUTO[info.kind]
+        found = find(auto if self.recipe == "auto" else self.recipe)
+        if info.kind not in found.tasks:
+            fit = [other.name for other in RECIPES.values() if info.kind in other.tasks]
+            raise KnobError(f"the recipe '{found.name}' does not serve --task {info.kind}", f"use {', '.join(fit)}")
+        return found
+
     def resolved_with(self, columns: Mapping[str, Run], task: str) -> Run:
         """As it is written down, given its columns: of a distillation, the one."""
         (only,) = columns.values()
@@ -158,27 +204,14 @@ class CacheRun(TaskKnobs):
     measure: MeasureSettings = knob(MeasureSettings(speed=False, examples=0), "not used here")
 
 
-def recipe_of(run: Run, info: TaskInfo) -> Recipe | None:
-    """The recipe of a run; None where its objective is its own."""
-    if run.recipe == CUSTOM:
-        return None
-    found = find(_auto(run, info) if run.recipe == "auto" else run.recipe)
-    if info.kind not in found.tasks:
-        fit = [other.name for other in RECIPES.values() if info.kind in other.tasks]
-        raise KnobError(f"the recipe '{found.name}' does not serve --task {info.kind}", f"use {', '.join(fit)}")
-    return found
-
-
-def _auto(run: Run, info: TaskInfo) -> str:
-    return "small" if run.student.preset in SMALL and info.kind in RECIPES["small"].tasks else AUTO[info.kind]
-
-
 def resolve(run: Run, info: TaskInfo) -> Run:
     """The run with its recipe spelled out, as the file of a finished run has it."""
-    plan, terms = recipe_of(run, info), dict(run.objective)
+    plan, terms = run.recipe_for(info), dict(run.objective)
+    trains = plan is None or bool(plan.trainings(info))
     stages = {name: stage.model_dump() for name, stage in run.stages.items()}
     if plan is not None:
-        planned, said = to_table(plan.objective(info)), run.model_dump(exclude_unset=True)
+        planned = to_table(plan.objective(info)) if trains else {}
+        said = run.model_dump(exclude_unset=True)
         stages = overlay(
             {name: stage.model_dump() for name, stage in plan.stages(info).items()}, said.get("stages", {})
         )
@@ -205,7 +238,7 @@ def resolve(run: Run, info: TaskInfo) -> Run:
     spelled = run.spelled_out(info.kind)
     return spelled.but(
         recipe=plan.name if plan else CUSTOM,
-        objective=to_table(from_table(terms)),
+        objective=to_table(from_table(terms)) if trains or terms else {},
         stages={name: _checked(name, table) for name, table in stages.items()},
         student=run.student if run.student.preset in SMALL else run.student.settled("same"),  # the teacher tells
     )

@@ -91,7 +91,8 @@ def _with_teacher(
     """With a teacher for each step that wants one; `beside` it the student is evaluated."""
     data = replace(arm.data, evaluator=arm.data.evaluator.with_teacher(beside, test))
     taught = [replace(step, teacher=teacher_of(step)) if step.teacher_request.want else step for step in arm.trainings]
-    return replace(arm.with_trainings(taught), data=data)
+    source = replace(arm.source, beside=beside, teacher_test=test) if arm.source else None
+    return replace(arm.with_trainings(taught), data=data, source=source)
 
 
 def _say_damaged(damaged: Sequence[Path], watcher: Watcher) -> None:

@@ -1,18 +1,25 @@
 """One arm with one seed: built, taken through its steps, evaluated and saved. What is finished is never done again.
 
-Each step leaves a folder when it is done: weights, mask, and `done.json`, which is written last. A run that is killed
-goes on behind the last finished step, inside a training from its last complete checkpoint. Only the main process
-writes.
+Each step leaves a folder when it is done: weights, mask, after a pass that changed them shapes and tokenizer, and
+`done.json`, which is written last. A run that is killed goes on behind the last finished step, inside a training from
+its last complete checkpoint. Only the main process writes.
+
+The model before the first pass, and behind every pass and every training after it, is tested and saved in `chain`: an
+Artifact each.
 """
 
 from __future__ import annotations
 
+import copy
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from pydantic import BaseModel, Field
@@ -22,29 +29,37 @@ from safetensors.torch import load_model, save_model
 from transformers import PreTrainedModel, TrainerCallback, set_seed
 
 from limbeck.core.checksum import FILES, DamagedError, check_files, checksums, read_sealed, write_sealed
-from limbeck.core.compress import Calibration, Mask
+from limbeck.core.compress import Calibration, Change, Mask, Pass
 from limbeck.core.device import find_device
 from limbeck.core.errors import MismatchError
 from limbeck.core.files import atomic, explained
+from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.core.process import barrier, is_main
 from limbeck.core.progress import Watcher
-from limbeck.core.record import CurvePoint, Disagreement, SeedResult
+from limbeck.core.record import Artifact, CurvePoint, Disagreement, SeedResult
 from limbeck.core.tap import install, uninstall
-from limbeck.core.trace import ATTENTION_PARTS, Batch
+from limbeck.core.trace import ATTENTION_PARTS, PER_TEXT, Batch, Want
 from limbeck.data.batches import Split, to_batch
+from limbeck.jobs.chain import START, label_of, make_artifact, read_shape, save_shape
 from limbeck.jobs.plan import ArmPlan, PlannedStep, Training, Trial
+from limbeck.jobs.retokenize import check_segmentation
+from limbeck.measure.evaluator import Evaluation
+from limbeck.measure.size import size_of
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot
 from limbeck.students.load import name_outputs
 from limbeck.students.model_folder import quiet, save_folder
-from limbeck.tasks.base import EncodedData
+from limbeck.students.seq2seq import hold_pad
+from limbeck.tasks.base import EncodedData, Model
 from limbeck.training.bridges import add_bridges, drop_bridges
 from limbeck.training.callbacks import HoldMask, Watch, check_checkpoint, switching
 from limbeck.training.standardise import Scale, final_linear, start_at_mean
 from limbeck.training.trainer import Distiller
 
-CALIBRATION_BATCH = 32  # rows
+CALIBRATION_BATCH, CALIBRATION_ROWS = 32, 256  # rows
 RESULT, TEST, DONE, FAILED = "result.json", "test.safetensors", "done.json", "failed.txt"
-WEIGHTS, MASK = "weights.safetensors", "mask.safetensors"
+WEIGHTS, MASK, SHAPE = "weights.safetensors", "mask.safetensors", "shape"
+ARMS, CHAIN = "arms", "chain"  # folders: of the run, and of a trial
+_TESTED = ("uids", "statistics", "labels", "has_label")  # what the next model of a chain is compared with
 
 
 class TrialResult(BaseModel, frozen=True, arbitrary_types_allowed=True):
@@ -54,6 +69,7 @@ class TrialResult(BaseModel, frozen=True, arbitrary_types_allowed=True):
     dev_score: float  # by which the best seed is chosen, so that the test set stays unseen; higher is better
     disagreements: Sequence[Disagreement] = ()
     notes: Sequence[str] = ()
+    artifacts: Sequence[Artifact] = ()  # of a chain of passes: what each made, the finished model last
     statistics: np.ndarray = Field(exclude=True)  # as in Evaluation; in a file of their own
     model: Path = Field(exclude=True)
 
@@ -74,6 +90,7 @@ class Progress(BaseModel, frozen=True):
     notes: list[str] = []
     best_step: int = 0  # whose weights the model has, of all steps so far
     dev_score: float | None = None  # of these weights; None where dev was not measured since they changed
+    artifacts: list[Artifact] = []
 
     def after(self, trainer: Distiller, sign: int) -> Progress:
         """With a finished training. `sign` is -1 where a lower metric is better."""
@@ -82,15 +99,15 @@ class Progress(BaseModel, frozen=True):
             point.model_copy(update={"step": point.step + self.steps, "epoch": point.epoch + self.epochs})
             for point in trainer.curve()
         ]
-        return Progress(
-            seconds=self.seconds + trainer.seconds,
-            epochs=self.epochs + state.epoch,
-            steps=self.steps + state.global_step,
-            curve=[*self.curve, *later],
-            notes=self.notes,
-            best_step=self.steps + (state.best_global_step or state.global_step),
-            dev_score=None if state.best_metric is None else sign * state.best_metric,
-        )
+        changes = {
+            "seconds": self.seconds + trainer.seconds,
+            "epochs": self.epochs + state.epoch,
+            "steps": self.steps + state.global_step,
+            "curve": [*self.curve, *later],
+            "best_step": self.steps + (state.best_global_step or state.global_step),
+            "dev_score": None if state.best_metric is None else sign * state.best_metric,
+        }
+        return self.model_copy(update=changes)
 
 
 def run_trial(trial: Trial, folder: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback] = ()) -> TrialResult:
@@ -115,16 +132,22 @@ def _train(trial: Trial, home: Path, watcher: Watcher, callbacks: Sequence[Train
     model = arm.start.build()
     if not arm.data.info.over_vocabulary:
         name_outputs(model.config, arm.data.info)
-    add_bridges(model, arm.bridges)
-    if any(step.student_request.want & ATTENTION_PARTS for step in arm.trainings):
-        install(model)
+    _equip(model, arm)
     scale, notes = _start_in_units(model, arm.data)
     before = _before(model, arm)
-    work = _TrialRunner(trial, home, watcher, callbacks, model, scale, before, progress=Progress(notes=notes))
+    given = arm.data, arm.processor or arm.data.processor
+    work = _TrialRunner(trial, home, watcher, callbacks, model, *given, scale, before, progress=Progress(notes=notes))
     with explained(home), quiet():
         for number, step in enumerate(arm.steps):
             work.step(number, step)
         return work.finish()
+
+
+def _equip(model: PreTrainedModel, arm: ArmPlan) -> None:
+    """With what the arm's objectives need while it trains."""
+    add_bridges(model, arm.bridges)
+    if any(step.student_request.want & ATTENTION_PARTS for step in arm.trainings):
+        install(model)
 
 
 def _start_in_units(model: PreTrainedModel, data: EncodedData) -> tuple[Scale | None, list[str]]:
@@ -173,10 +196,14 @@ class _TrialRunner:
     watcher: Watcher
     callbacks: Sequence[TrainerCallback]
     model: PreTrainedModel
+    data: EncodedData
+    processor: Any
     scale: Scale | None = None  # of a regression's labels
     before: Mapping[str, float] = field(default_factory=dict)  # dev before the first step
     mask: Mask = field(default_factory=Mask)
     progress: Progress = field(default_factory=Progress)
+    tested: Evaluation | None = None  # the last model of the chain
+    reshaped: bool = False  # a pass gave the model other shapes or another tokenizer
 
     def step(self, number: int, step: PlannedStep) -> None:
         """Takes the model through a step, or takes what the step left behind."""
@@ -186,13 +213,19 @@ class _TrialRunner:
                 self._load_step(folder)
                 done = True
         if not done:
-            self._run_step(number, step)
-            if number + 1 < len(self.trial.arm.steps):  # the last step needs no folder: result.json marks it done
+            arm, took = self.trial.arm, self.progress.seconds
+            if number == arm.first_pass:
+                self._keep(number, START, Change(self.mask, "The model before the first pass."), 0.0)
+            change, seconds = self._run_step(number, step)
+            if arm.is_measured(number):
+                self._keep(number, label_of(step, arm), change, seconds + self.progress.seconds - took)
+            if number + 1 < len(arm.steps):  # the last step needs no folder: result.json marks it done
                 self._save_step(folder)
                 remove(self._checkpoints(number))
         barrier()  # a later step of another process may need what this one left
 
-    def _run_step(self, number: int, step: PlannedStep) -> None:
+    def _run_step(self, number: int, step: PlannedStep) -> tuple[Change, float]:
+        """What a pass says of its change, and the seconds it took; of other steps nothing."""
         if isinstance(step, Training):
             trainer = self._trainer(number, step)
             newest = trainer.last_complete_checkpoint()
@@ -203,22 +236,69 @@ class _TrialRunner:
             trainer.train(resume_from_checkpoint=newest if newest and Path(newest).exists() else None)
             self.progress = self.progress.after(trainer, self._sign)
         elif isinstance(step, Apply):
-            change = step.compress.apply(self.model, self.mask, self._calibration(step.calibrate))
-            self.mask = change.mask
-            self._changed([*self.progress.notes, change.note])
+            return self._apply(number, step.compress, step.calibrate)
         elif isinstance(step, Rewind):
             # The last snapshot of that name: in a Repeat there are several.
             taken = [n for n, other in enumerate(self.trial.arm.steps[:number]) if other == Snapshot(step.to)]
             load_model(self.model, self._folder(taken[-1]) / WEIGHTS)
             self.mask.hold(self.model)
             self._changed(self.progress.notes)
+        return Change(self.mask, ""), 0.0
+
+    def _apply(self, number: int, compress: Pass, rows: int) -> tuple[Change, float]:
+        self._at(number, f"applying {compress.name}")
+        self.model.cpu().eval()  # where the batches are
+        began = time.monotonic()
+        change = compress.apply(self.model, self.mask, self._calibration(compress, rows))
+        seconds = time.monotonic() - began
+        self.mask = change.mask
+        self.reshaped = self.reshaped or compress.reshapes or change.processor is not None
+        if change.processor is not None:
+            self._retokenize(number, change.processor)
+        self._changed([*self.progress.notes, change.note])
+        return change, seconds
+
+    def _retokenize(self, number: int, processor: Any) -> None:
+        """The same rows in the new tokens. A teacher's outputs still fit by uid; those per token are checked."""
+        arm, before = self.trial.arm, self.data
+        assert arm.source is not None
+        self.processor, self.data = processor, arm.source.encode(Model(self.model, processor), before)
+        later = (step.teacher_request.want for step in arm.steps[number:] if isinstance(step, Training))
+        learnt = reduce(or_, later, Want.NOTHING)
+        if by_token := learnt if before.info.in_windows else learnt & ~PER_TEXT:
+            check_segmentation(before, self.data, by_token)
+
+    def _keep(self, number: int, step: str, change: Change, seconds: float) -> None:
+        """Tests the model as it is now and saves it; that of the last step is the trial's own."""
+        trial, artifacts = self.trial, self.progress.artifacts
+        self._at(number, "testing")
+        bare = drop_bridges(copy.deepcopy(self.model).cpu().eval())
+        last = step != START and number + 1 == len(trial.arm.steps)
+        name = f"{len(artifacts):02d}-{step}"
+        place = "model" if last else f"{CHAIN}/{name}"
+        if is_main():
+            save_folder(uninstall(bare), self.processor, self.home / place)
+        barrier()
+        size = size_of(bare, self.home / place) if (self.home / place).exists() else None
+        found = self.data.evaluator.test(bare.to(find_device(trial.arm.run.train.device)))
+        before = (artifacts[-1].name, self.tested) if artifacts and self.tested else None
+        made = make_artifact(trial, number, name, change, found, before).model_copy(
+            update={"step": step, "seconds": seconds, "size": size, "path": f"{ARMS}/{trial.name}/{place}"}
+        )
+        self.tested = found
+        self.progress = self.progress.model_copy(update={"artifacts": [*artifacts, made]})
+
+    def _at(self, number: int, note: str) -> None:
+        arm = self.trial.arm
+        done = self.progress.epochs / arm.epochs if arm.epochs else number / len(arm.steps)
+        self.watcher.at(self.trial.title, 0.99 * done, note)
 
     def _changed(self, notes: list[str]) -> None:
         """The weights are no longer those that dev was measured with."""
         self.progress = self.progress.model_copy(update={"notes": notes, "dev_score": None})
 
     def _trainer(self, number: int, step: Training) -> Distiller:
-        arm, data = self.trial.arm, self.trial.arm.data
+        arm, data = self.trial.arm, self.data
         (dev, test), batch = data.evaluator.passes, step.schedule.batch_size * step.schedule.accumulate
         learnt = 3 * arm.rows * arm.epochs  # a training step is three passes
         share = learnt / (learnt + test * data.evaluator.test_rows) / arm.epochs  # of an epoch, beside the test
@@ -246,27 +326,31 @@ class _TrialRunner:
             callbacks=[*held, watch, *switching(step.teacher), *self.callbacks],
         )
 
-    def _calibration(self, rows: int) -> Calibration:
-        """Training rows, for a pass that looks at data."""
-        data = self.trial.arm.data
+    def _calibration(self, compress: Pass, rows: int) -> Calibration:
+        """Training rows as batches, as many as the recipe says or a pass that looks at them needs; and all texts."""
+        data, source = self.data, self.trial.arm.source
+        rows = rows or (CALIBRATION_ROWS if compress.calibrates else 0)
         train, batches = data.train(""), list[Batch]()
         for first in range(0, min(rows, len(train)), CALIBRATION_BATCH):
             chosen = range(first, min(first + CALIBRATION_BATCH, rows, len(train)))
             batches.append(to_batch(data.evaluator.collate([train[row] for row in chosen]), data.info))
-        return Calibration(batches, processor=self.trial.arm.processor or data.processor)
+        texts = {split: source.texts(split) if source else [] for split in ("train", "dev")}
+        return Calibration(batches, texts["train"], self.processor, held_out=texts["dev"])
 
     def finish(self) -> TrialResult:
         """Saves the model, measures it on the test split, and saves what came of it."""
-        arm, past, data = self.trial.arm, self.progress, self.trial.arm.data
+        arm, past, data = self.trial.arm, self.progress, self.data
+        last = len(arm.steps) - 1
         model = self.model.cpu().eval()
         drop_bridges(model)
         uninstall(model)
-        if is_main():
-            save_folder(model, arm.processor or data.processor, self.home / "model")
+        measured = self.tested if arm.is_measured(last) else None
+        if is_main() and measured is None:
+            save_folder(model, self.processor, self.home / "model")
         if self.mask.live:
             self.mask.save(self.home / MASK)
         model = model.to(find_device(arm.run.train.device))
-        found = data.evaluator.test(model)
+        found = measured or data.evaluator.test(model)
         pace = past.epochs * arm.rows / past.seconds if past.seconds else 0.0
         took = {"seconds": past.seconds, "best_step": past.best_step, "sentences_per_second": pace}
         result = found.result(self.trial.seed).model_copy(
@@ -280,19 +364,21 @@ class _TrialRunner:
             dev_score=dev_score,
             disagreements=found.disagreements,
             notes=past.notes,
+            artifacts=past.artifacts,
             statistics=found.statistics,
             model=self.home / "model",
         )
         with atomic(self.home / TEST) as part:
             save_file({"uids": found.uids, "statistics": found.statistics}, part)
         if is_main():  # last, so that what has one is whole
-            write_sealed(self.home / RESULT, {**whole.model_dump(), FILES: checksums(self.home, "model", TEST, MASK)})
+            files = checksums(self.home, "model", CHAIN, TEST, MASK)
+            write_sealed(self.home / RESULT, {**whole.model_dump(), FILES: files})
         barrier()
         return whole
 
     @property
     def _sign(self) -> int:
-        return 1 if self.trial.arm.data.info.higher_is_better else -1
+        return 1 if self.data.info.higher_is_better else -1
 
     def _save_step(self, folder: Path) -> None:
         """The step's last file tells that all is there."""
@@ -300,6 +386,11 @@ class _TrialRunner:
             save_model(self.model, str(part))
         if self.mask.live:
             self.mask.save(folder / MASK)
+        if self.tested is not None:
+            with atomic(folder / TEST) as part:
+                save_file({name: np.ascontiguousarray(getattr(self.tested, name)) for name in _TESTED}, part)
+        if is_main() and self.reshaped:
+            save_shape(self.model, self.processor, folder / SHAPE)
         if is_main():
             write_sealed(folder / DONE, {**self.progress.model_dump(), FILES: checksums(folder, leave=DONE)})
 
@@ -307,9 +398,25 @@ class _TrialRunner:
         """What the step left behind."""
         progress = read_sealed(folder / DONE)
         check_files(folder, progress.pop(FILES, {}))
+        if (folder / SHAPE).exists():
+            self._take_shape(folder / SHAPE)
         load_model(self.model, folder / WEIGHTS)
+        if self.reshaped and self.data.info.is_seq2seq:
+            hold_pad(self.model)  # as whatever opens a translator does
         self.mask = Mask.load(folder / MASK) if (folder / MASK).exists() else Mask()
         self.progress = Progress(**progress)
+        if (folder / TEST).exists():
+            self.tested = Evaluation(**load_file(folder / TEST), scores=self.progress.artifacts[-1].quality)
+
+    def _take_shape(self, folder: Path) -> None:
+        """A model with the shapes that passes left, its weights still to come, and the rows in its tokens."""
+        model, processor = read_shape(self.model, folder, self.trial.arm.run.trust_remote_code)
+        _equip(model, self.trial.arm)
+        self.model, self.reshaped = model, True
+        if not tokenizers_equal(processor, self.processor):
+            source = self.trial.arm.source
+            assert source is not None
+            self.processor, self.data = processor, source.encode(Model(model, processor), self.trial.arm.data)
 
     def _folder(self, number: int) -> Path:
         step = self.trial.arm.steps[number]

@@ -12,6 +12,8 @@ from limbeck.core.errors import DataError, MismatchError, ModelError
 from limbeck.core.tap import eval_mode
 from limbeck.core.task import TEXT_KINDS, TaskInfo
 from limbeck.core.trace import Batch, Teacher
+from limbeck_runtime.answers import log_sigmoid as log_sigmoid
+from limbeck_runtime.answers import log_softmax as log_softmax
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -153,15 +155,6 @@ def right(task: TaskInfo, logits: Array, labels: Array) -> Array:
     """[n] bool: the answer is the label; with several labels, every one of them."""
     same = predictions(task, logits) == labels
     return same.all(axis=1) if task.kind == "multilabel" else same
-
-
-def log_softmax(logits: Array) -> Array:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-
-
-def log_sigmoid(logits: Array) -> Array:
-    return -np.logaddexp(0.0, -logits)
 
 
 def confidence(task: TaskInfo, logits: Array) -> Array:

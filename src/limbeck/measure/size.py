@@ -12,6 +12,8 @@ from limbeck.core.progress import no_progress_bars
 from limbeck.core.record import Size
 from limbeck.engines.ctranslate2 import find_facts
 
+_NOT_NEEDED = (".md", ".html", ".toml", ".pt", ".gitattributes")  # suffixes: cards, reports, what training left
+
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
@@ -24,7 +26,14 @@ def size_of(model: PreTrainedModel, folder: Path | str | None = None) -> Size:
     """
     every, without = count_parameters(model)
     size = weight_bytes(folder) if folder is not None else _saved_bytes(model)
-    return Size(parameters=every, parameters_without_embeddings=without, bytes_on_disk=size)
+    whole = bytes_in_all(folder) if folder is not None else 0
+    return Size(parameters=every, parameters_without_embeddings=without, bytes_on_disk=size, bytes_in_all=whole)
+
+
+def bytes_in_all(folder: Path | str) -> int:
+    """Of every file in a model's folder that is needed to answer: all but what people read and training left."""
+    files = (file for file in Path(folder).iterdir() if file.is_file() and not file.name.startswith("."))
+    return sum(file.stat().st_size for file in files if file.suffix not in _NOT_NEEDED)
 
 
 def converted_size(folder: Path | str) -> Size | None:

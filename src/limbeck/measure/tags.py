@@ -1,9 +1,7 @@
 """How well words are tagged: F1 of whole entities, or of words where tags are plain.
 
-Entities are read as seqeval does by default, which is lenient: one begins at B or S, or where I or E follows O, an
-ended entity or another type; it goes on to the next beginning, to O, or to E or S. So IOB1, IOB2, IOBES and BILOU give
-the entities they mean, and I without B is an entity all the same. An entity counts when type, first and last word are
-right. Figures are sums over sentences, so that a resample of sentences can be scored anew.
+An entity, read as limbeck_runtime.tags says, counts when type, first and last word are right. Figures are sums over
+sentences, so that a resample of sentences can be scored anew.
 """
 
 from __future__ import annotations
@@ -14,31 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from limbeck.core.record import ClassScore
-from limbeck.data.token.sentences import OUTSIDE, is_plain, split_tag
 from limbeck.measure.metrics import Formula, ratio, share, summed_quality, sums_of_rows
 from limbeck.measure.predictions import Array
+from limbeck_runtime.tags import entities, is_plain
 
-Entity = tuple[str, int, int]  # type, first word, last word
 Tags = Sequence[str]
 HITS, PREDICTED, TRUE, RIGHT, WORDS = range(5)  # columns of what is summed
-
-
-def entities(tags: Tags, plain: bool = False) -> set[Entity]:
-    """The entities of one sentence; of plain tags, each word that is not O."""
-    if plain:
-        return {(tag, place, place) for place, tag in enumerate(tags) if tag != OUTSIDE}
-    found: set[Entity] = set()
-    first, before = -1, (OUTSIDE, "")  # the entity that goes on begins at `first`; none does where it is -1
-    for place, tag in enumerate([*tags, OUTSIDE]):
-        here = split_tag(tag)
-        ended = before[0] in (OUTSIDE, "E", "S")
-        begins = here[0] != OUTSIDE and (here[0] in ("B", "S") or ended or here[1] != before[1])
-        if first >= 0 and (begins or here[0] == OUTSIDE):
-            found.add((before[1], first, place - 1))
-            first = -1
-        first = place if begins else first
-        before = here
-    return found
 
 
 def each_sentence(gold: Sequence[Tags], predicted: Sequence[Tags], labels: Sequence[str]) -> Array:

@@ -21,14 +21,16 @@ from limbeck.core.trace import Batch, NoTeacher, Teacher
 from limbeck.data.batches import batches
 from limbeck.data.settings import WindowSettings
 from limbeck.data.span.questions import Question
-from limbeck.data.token.sentences import OUTSIDE, Sentence
+from limbeck.data.token.sentences import Sentence
 from limbeck.data.windows import Window, WindowCorpus
 from limbeck.functional.divergence import hard_cross_entropy
 from limbeck.measure.evaluator import Evaluation, Evaluator
 from limbeck.measure.fidelity import NO_ANSWER, FidelityMeter, span_disagreements, tag_disagreements
 from limbeck.measure.floor import constant_answer, most_frequent_tag
-from limbeck.measure.spans import Span, answer_quality, best_spans, chosen, confidence, each_answer
+from limbeck.measure.spans import answer_quality, each_answer
 from limbeck.measure.tags import each_sentence, per_type, tag_quality
+from limbeck_runtime.spans import Span, best_spans, chosen, confidence
+from limbeck_runtime.tags import OUTSIDE
 
 BATCH = 32  # windows
 Logits = Iterator[tuple[list[Window], Batch, np.ndarray]]  # of each batch: its windows, and the logits of their rows

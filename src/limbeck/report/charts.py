@@ -1,12 +1,13 @@
-"""The charts of a Record: what was traded for what, and models beside each other on the test split.
+"""The charts of a Record: models beside each other on the test split, and latency by length.
 
-Each is drawn twice, for a desk and for a phone, so that its letters keep their size. `curves` and `answers` have more.
+Each is drawn twice, for a desk and for a phone, so that its letters keep their size. `frontier`, `curves` and `answers`
+have more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -20,14 +21,8 @@ from limbeck.report.svg import Canvas, swatch
 WIDE, NARROW = Canvas(480, 300), Canvas(310, 260)
 CANVASES = (WIDE, NARROW)  # a figure is drawn on both, and the page shows the one that fits
 OTHERS = ("other-1", "other-2", "other-3", "other-4", "other-5", "other-6")
-_ROLE_NAMES = {
-    "teacher": "teacher",
-    "student": "with a teacher",
-    "baseline": "without a teacher",
-    "other-1": "model",
-}
+STEP, EXPORT = "other-5", "other-1"  # tones of what became of a model
 MANY = 5  # arms from which a list in order reads better than a cloud of marks
-NAMED = 24  # marks of a chart that have room for names; of more, the best are named
 
 Legend = tuple[tuple[Markup, str], ...]
 
@@ -39,6 +34,7 @@ class Figure:
     wide: Markup
     narrow: Markup
     legend: Legend = ()
+    beside: tuple[Figure, ...] = ()  # drawn next to it, under the same title, legend and caption
 
 
 def figure_of(title: str, caption: str, pictures: Sequence[Markup], legend: Legend = ()) -> Figure:
@@ -48,15 +44,20 @@ def figure_of(title: str, caption: str, pictures: Sequence[Markup], legend: Lege
 
 
 def tones(record: Record) -> dict[str, str]:
-    """A colour and shape for each arm: that of its role, or a spare one when the role has one already."""
-    roles: dict[str, str] = {arm.name: "student" if arm.role == "model" else arm.role for arm in n.models(record)}
+    """A colour and shape for each arm: that of its role, or a spare one when the role has one already. What became of
+    an arm has that of a pass or of an export."""
+    roles: dict[str, str] = {arm.name: "student" if arm.role == "model" else arm.role for arm in record.arms}
+    if (start := n.reference_of(record)) and n.is_frontier(record):
+        roles[start.name] = "teacher"
+    became = {one.name: STEP if one.step else EXPORT for one in record.artifacts}
     if record.kind == "compare":  # more arms than colours: the role is shown, and names tell the arms apart
-        return roles
+        return roles | became
     chosen: dict[str, str] = {}
     for name, role in roles.items():
-        spare = [tone for tone in OTHERS if tone not in chosen.values()] or [OTHERS[-1]]
+        taken = {*chosen.values(), *became.values()}
+        spare = [tone for tone in OTHERS if tone not in taken] or [OTHERS[-1]]
         chosen[name] = role if role not in chosen.values() else spare[0]
-    return chosen
+    return chosen | became
 
 
 def swatches(record: Record) -> dict[str, Markup]:
@@ -107,126 +108,14 @@ def scaled(metric: Metric, figure: Spread) -> Spread:
     return Spread(tuple(factor(metric) * value for value in figure.values))
 
 
-# What was traded for what.
-
-
-def trade_offs(records: Sequence[Record]) -> list[Figure]:
-    """Size against quality and latency against quality, all models of all records; a pair for each kind of quality."""
-    figures = []
-    for kind in dict.fromkeys(map(_kind_of_quality, records)):
-        same = [record for record in records if _kind_of_quality(record) == kind]
-        metric = n.primary(same[0])
-        shared = any(metric.name == record.metric and kind != _kind_of_quality(record) for record in records)
-        name = f"{metric.title} ({kind[1]})" if shared else metric.title
-        for cost, x_title in (
-            ("Size", "megabytes on disk"),
-            ("Latency", f"milliseconds per {n.timed_unit(same)}, median"),
-        ):
-            points = [point for record in same for point in _points(record, cost, alone=len(records) == 1)]
-            if len(points) > 1:  # a single one shows nothing that the table does not
-                timing = _timing(same) if cost == "Latency" else ""
-                figures.append(_trade_off(f"{cost} against {name}", x_title, metric, points, same, timing))
-    return figures
-
-
-def _kind_of_quality(record: Record) -> tuple[str, str]:
-    """The perplexity of masked tokens and that of next tokens share a name and no scale."""
-    return record.metric, record.task.tag if record.task.level != "text" else ""
-
-
-def _timing(records: Sequence[Record]) -> str:
-    if records[0].task.level != "vocabulary":
-        return ""
-    how = f", {n.decoding(records)}" if n.units(records[0]).decoded else ""
-    return f" Timed: one {n.timed(records)}{how}."
-
-
-def _points(record: Record, cost: str, alone: bool) -> list[plots.Point]:
-    """A point for each model. Beside other runs, colour tells the role and the name tells the run."""
-    points, metric, tone, subject = [], n.primary(record), tones(record), n.subject_of(record)
-    for arm in n.models(record):
-        y = n.quality(arm, record.metric)
-        if y is None:
-            continue
-        if cost == "Size" and arm.size:
-            x, unit = arm.size.bytes_on_disk / 1e6, n.megabytes(arm.size.bytes_on_disk)
-        elif cost == "Latency" and arm.speed:
-            x, unit = arm.speed.p50_ms, n.milliseconds(arm.speed.p50_ms)
-        else:
-            continue
-        drawn, tip = scaled(metric, y), f"{arm.title}\n{n.score(metric, y.mean, y.sd)} · {unit}"
-        point = plots.Point(x, drawn.mean, tone[arm.name], _short(arm.title), tip, sd=drawn.sd)
-        if alone and record.kind == "compare":
-            point = replace(point, sd=None)
-        elif alone:
-            point = replace(point, seeds=drawn.values if len(drawn.values) > 1 else ())
-        else:
-            role = "other-1" if arm.role == "model" else arm.role
-            other = arm.role != "teacher" and arm is not subject
-            name = f"{record.name}: {arm.title}" if other else record.name
-            if arm.role == "teacher" and len(record.arms) > 1:
-                name = "teacher"
-            chain = record.name if arm is subject or arm is n.teacher_of(record) else ""
-            point = replace(point, tone=role, label=_short(name), tip=f"{record.name}: {tip}", chain=chain)
-        points.append(point)
-    return points
-
-
-def _named(points: Sequence[plots.Point], metric: Metric) -> list[plots.Point]:
-    """Every mark with its name; where they are too many for that, the best of each size."""
-    if len(points) <= NAMED:
-        return list(points)
-    pick = max if metric.higher_is_better else min
-    best = {p.x: pick((q for q in points if q.x == p.x), key=lambda q: q.y) for p in points}
-    return [p if p is best[p.x] else replace(p, label="") for p in points]
-
-
-def _short(name: str, longest: int = 28) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"
-
-
-def _trade_off(
-    title: str, x_title: str, metric: Metric, points: Sequence[plots.Point], records: Sequence[Record], timing: str
-) -> Figure:
-    single = len(records) == 1 and not any(p.chain for p in points)
-    alone = single and records[0].kind != "compare"
-    words = f"{title}. " + "; ".join(p.tip.replace("\n", " ") for p in points[:12])  # for those who cannot see it
-    points = _named(points, metric)
-    axis, floors = axis_of(metric, _common_split(records), [p.y for p in points]), list(map(floor_level, records))
-    level = n.in_common(floors, None)
-    caption = f"Better lies {'up' if metric.higher_is_better else 'down'} and to the left. "
-    caption += "Faint dots are single seeds. " if any(p.seeds for p in points) else ""
-    if alone or not single:
-        caption += "Whiskers are one standard deviation over seeds." if any(p.sd for p in points) else "One seed each."
-    else:
-        caption += "Marks are means over seeds."
-    caption += " The best of each size is named, the others when pointed at." if len(points) > NAMED else ""
-    shown = {p.tone for p in points}
-    legend = tuple((swatch(tone), name) for tone, name in _ROLE_NAMES.items() if tone in shown)
-    if alone:
-        legend = legend_of(records[0], [arm for arm in n.models(records[0]) if n.quality(arm, metric.name)])
-    return figure_of(
-        title,
-        caption + timing,
-        [plots.scatter(points, x_title, axis, canvas, words, alone, level) for canvas in CANVASES],
-        legend,
-    )
-
-
-def _common_split(records: Sequence[Record]) -> str:
-    return n.in_common(map(tested, records), "")
-
-
-# Arms beside each other.
-
-
 def standing(record: Record) -> Figure | None:
     """The models in order of their quality, where there are many; texts without labels give none."""
     metric, teacher, tone = n.primary(record), n.teacher_of(record), tones(record)
     scored = [
         (arm, figure) for arm in n.by_quality(record, n.models(record)) if (figure := n.quality(arm, metric.name))
     ]
-    if not scored or (len(scored) < MANY and record.kind != "compare"):
+    many = len(scored) - len(n.artifacts(record)) >= MANY  # what became of an arm has its place in the frontier
+    if not scored or not (many or record.kind == "compare"):
         return None
     rows = []
     for arm, figure in scored:
@@ -276,3 +165,21 @@ def differences(record: Record) -> Figure | None:
     titles_of_kinds = {"distill": "Did distillation help?", "compare": "Gain over no teacher"}
     title = titles_of_kinds.get(record.kind, "Paired differences")
     return figure_of(title, caption, [plots.intervals(rows, axis, canvas.width, words) for canvas in CANVASES])
+
+
+def lengths(record: Record) -> Figure | None:
+    """Latency by the length of the text, of models timed side by side."""
+    tone, rows = tones(record), [arm for arm in record.arms if arm.speed and len(arm.speed.by_length) > 1]
+    if not rows or record.kind != "bench":
+        return None
+    lines = [
+        plots.Line(tuple((at.tokens, at.p50_ms) for at in arm.speed.by_length), tone[arm.name], dots=True)
+        for arm in rows
+        if arm.speed
+    ]
+    axis = plots.Axis("milliseconds, median", log=True)
+    told = (f"{arm.title}: {n.milliseconds(arm.speed.by_length[-1].p50_ms)}" for arm in rows if arm.speed)
+    words = f"Latency by length. At the longest, {'; '.join(told)}"
+    drawn = [plots.line_chart(lines, None, "tokens", axis, canvas, words) for canvas in CANVASES]
+    caption = f"One {n.timed_unit([record])} at a time, of as many tokens."
+    return figure_of("Latency by length", caption, drawn, legend_of(record, rows))

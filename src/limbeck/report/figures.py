@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, TypeVar
 
 from limbeck.core.metric import Metric, metric_of
-from limbeck.core.record import Arm, Comparison, Record, SeedResult, Shape, SplitCard
+from limbeck.core.record import Arm, Artifact, Comparison, Record, SeedResult, Shape, SplitCard
 from limbeck.core.task import Units
 
 T = TypeVar("T")
@@ -64,13 +65,58 @@ def metric_named(record: Record, name: str) -> Metric:
 
 
 def models(record: Record) -> list[Arm]:
-    """One for each row of a table: every arm, then every artifact in the shape of the arm that it comes from."""
-    rows, origins = list(record.arms), {arm.name: arm for arm in record.arms}
-    for artifact in record.artifacts:
-        own = {key: getattr(artifact, key) for key in ("name", "title", "size", "speed")}
-        runs = [SeedResult(seed=artifact.seed, quality=artifact.quality)]
-        rows.append(origins[artifact.arm].model_copy(update={**own, "runs": runs}))
+    """One for each row of a table: every arm, then every artifact in the shape of the arm that it comes from. An
+    artifact that several seeds have is one row."""
+    rows, origins, titles = list(record.arms), {arm.name: arm for arm in record.arms}, Counter[str]()
+    for same in artifacts(record):
+        one = same[0]
+        title = one.title.removeprefix(f"{one.arm}, ") if record.kind == "compress" else one.title
+        titles[title] += 1
+        title = title if titles[title] == 1 else f"{title} {titles[title]}"
+        runs = [SeedResult(seed=a.seed, quality=a.quality, seconds=a.seconds) for a in same]
+        own = {"name": one.name, "title": title, "role": "student", "size": one.size, "speed": one.speed}
+        rows.append(origins[one.arm].model_copy(update={**own, "runs": runs, "objective": ""}))
     return rows
+
+
+def artifacts(record: Record) -> list[list[Artifact]]:
+    """Steps of a chain in their order, then exports; what the seeds of one arm made alike is together."""
+    made: dict[tuple[object, ...], list[Artifact]] = {}
+    before = Counter[tuple[str, int]]()
+    for one in sorted(record.artifacts, key=lambda one: not one.step):
+        key = (one.arm, before[one.arm, one.seed], one.step, one.engine, one.precision)
+        before[one.arm, one.seed] += 1
+        made.setdefault(key, []).append(one)
+    return list(made.values())
+
+
+def artifact_of(record: Record, arm: Arm) -> Artifact | None:
+    """What a row of a table comes from, if not from training alone."""
+    return next((one for one in record.artifacts if one.name == arm.name), None)
+
+
+def reference_of(record: Record) -> Arm | None:
+    """What others are measured against: the model that a chain starts from, the teacher, the first model timed."""
+    starts = [arm for one in record.artifacts if (arm := record.arm(one.arm)).role in ("teacher", "model")]
+    first = record.arms[0] if record.arms and record.arms[0].role == "model" else None
+    return (starts[0] if starts and record.kind == "compress" else None) or teacher_of(record) or first
+
+
+def is_frontier(record: Record) -> bool:
+    """Whether it is about how small and fast a model becomes, so that ratios count and axes are logarithmic."""
+    return bool(record.artifacts) or (record.kind in ("bench", "compress") and len(record.arms) > 1)
+
+
+def counted_in_all(records: Sequence[Record]) -> bool:
+    """Whether every file needed to answer is counted for all models; else the weights are compared with weights."""
+    sizes = [model.size for record in records for model in models(record) if model.size]
+    return bool(sizes) and all(size.bytes_in_all for size in sizes)
+
+
+def bytes_of(arm: Arm | None, in_all: bool) -> int:
+    if arm is None or arm.size is None:
+        return 0
+    return arm.size.bytes_in_all if in_all else arm.size.bytes_on_disk
 
 
 def floor_words(record: Record, short: bool = False) -> str:
@@ -113,9 +159,24 @@ def students_of(record: Record) -> list[Arm]:
 
 
 def subject_of(record: Record) -> Arm | None:
-    """The arm that the record is about: the student, of several the best; or the model trained or measured."""
+    """The arm that the record is about: the student, of several the best; or the model trained or measured, of
+    several timed the fastest; or what a chain ends with."""
+    if record.kind == "compress" and record.artifacts:
+        return models(record)[-1]
+    if record.kind == "bench" and (timed := [arm for arm in record.arms if arm.speed]):
+        return min(timed, key=lambda arm: arm.speed.p50_ms if arm.speed else math.inf)
     students = by_quality(record, students_of(record))
     return students[0] if students else of_role(record, "model", "baseline") or teacher_of(record)
+
+
+def final_of(record: Record) -> Arm | None:
+    """What a run leaves for use: the last export of its only student, if that was scored, or else its subject."""
+    subject = subject_of(record)
+    if record.kind != "distill" or subject is None or len(students_of(record)) != 1:
+        return subject
+    made = {one.name for one in record.artifacts if not one.step and one.arm == subject.name}
+    rows = [row for row in models(record) if row.name in made and quality(row, record.metric) and row.size]
+    return rows[-1] if rows else subject
 
 
 def by_quality(record: Record, arms: Iterable[Arm]) -> list[Arm]:
@@ -132,7 +193,7 @@ def by_quality(record: Record, arms: Iterable[Arm]) -> list[Arm]:
 def is_pair(record: Record) -> bool:
     """Whether the record sets a model beside its teacher."""
     teacher = teacher_of(record)
-    return teacher is not None and teacher is not subject_of(record)
+    return teacher is not None and teacher is not subject_of(record) and record.kind != "compress"
 
 
 def gain_of(record: Record, arm: Arm) -> Comparison | None:
@@ -248,6 +309,10 @@ def listed(items: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(items[:-1]), items[-1])))
 
 
+def article(name: str) -> str:
+    return "an " if name[0] in "aeiouF" else "a "
+
+
 def opening(words: str) -> str:
     """With the first letter of a sentence, and names such as BLEU left whole."""
     return words[:1].upper() + words[1:]
@@ -335,6 +400,11 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}{GAP}h {minutes:02d}{GAP}min" if hours else f"{minutes}{GAP}min {rest:02d}{GAP}s"
+
+
+def times(value: float) -> str:
+    """Of a gain: 17.9×, 120×. Downwards: who says 15× has 15×."""
+    return f"{math.floor(round(10 * value, 6)) / 10:.1f}×" if value < 99.95 else f"{math.floor(value):,}×"
 
 
 def ratio_text(mine: float, other: float) -> str:

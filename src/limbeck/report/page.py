@@ -20,7 +20,7 @@ from limbeck.core.errors import DataError
 from limbeck.core.metric import Metric
 from limbeck.core.record import Arm, Disagreement, Record, Sample
 from limbeck.core.task import Units
-from limbeck.report import answers, charts, curves, summary
+from limbeck.report import answers, chain, charts, curves, frontier, summary
 from limbeck.report import figures as n
 from limbeck.report.svg import swatch
 from limbeck.report.table import FLOOR, Cell, Column, cells_of, columns, full, halves, table_rows
@@ -54,6 +54,7 @@ class ModelRow:
     mark: Markup
     cells: list[tuple[Cell, int]]  # and how many columns it spans
     kind: str  # lead: the student that the record is about; floor
+    details: list[str]  # of a pass or an export: what it says of itself and what it counted
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ class Section:
     differences: charts.Figure | None
     trade_offs: list[charts.Figure]
     closeness: charts.Figure | None
+    lengths: charts.Figure | None
     calibration: charts.Figure | None
     confusions: list[charts.Figure]
     learning: list[charts.Figure]
@@ -137,7 +139,7 @@ def page(records: Sequence[Record]) -> str:
         style=Markup(style),
         script=Markup(script),
         script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        figures=charts.trade_offs(records) if many else [],
+        figures=frontier.trade_offs(records) if many else [],
         models=_model_table(records) if many else None,
     )
 
@@ -145,7 +147,7 @@ def page(records: Sequence[Record]) -> str:
 def head(record: Record) -> str:
     """The head of the page as a fragment for a notebook: sentence, warnings, table and one chart, with a style of its
     own that touches nothing else."""
-    figures = [charts.standing(record), *charts.trade_offs([record]), curves.learning(record)]
+    figures = [charts.standing(record), *frontier.trade_offs([record]), curves.learning(record)]
     # What holds for the page and its body holds here for the fragment.
     style = re.sub(r"(?m)^(:root|html|body)\b", ":scope", _read("style.css"))
     return _template("head.html.j2").render(
@@ -214,8 +216,9 @@ def section(record: Record, anchor: str) -> Section:
         warnings=ranked(record),
         standing=charts.standing(record),
         differences=charts.differences(record),
-        trade_offs=charts.trade_offs([record]),
+        trade_offs=frontier.trade_offs([record]),
         closeness=answers.closeness(record),
+        lengths=charts.lengths(record),
         calibration=answers.calibration(record, chosen),
         confusions=answers.confusions(record, chosen),
         learning=[] if crowded else [figure for figure in (curves.learning(record), curves.loss(record)) if figure],
@@ -257,11 +260,12 @@ def _model_table(records: Sequence[Record], keys: Sequence[str] = ()) -> ModelTa
     for record in records:
         swatches, subject = {FLOOR: swatch("floor"), **charts.swatches(record)}, n.subject_of(record)
         for arm in table_rows(record):
-            kind = FLOOR if arm.name == FLOOR else "lead" if arm is subject and arm.role == "student" else ""
+            lead = subject is not None and arm.name == subject.name and arm.role == "student"
+            kind = FLOOR if arm.name == FLOOR else "lead" if lead else ""
             cells = [(cell, 1) for cell in cells_of(record, arm, shown)]
             if len(records) == 1:  # a table of many runs sorts, cell by cell
                 cells = _spanning([cell for cell, _ in cells], _APART.get(kind or arm.role, ""))
-            rows.append(ModelRow(record, arm, swatches[arm.name], cells, kind))
+            rows.append(ModelRow(record, arm, swatches[arm.name], cells, kind, chain.details(record, arm)))
     return ModelTable(shown, rows)
 
 
@@ -279,27 +283,30 @@ def _spanning(cells: Sequence[Cell], instead: str) -> list[tuple[Cell, int]]:
 
 
 def _tiles(record: Record) -> Iterator[Tile]:
-    """Quality, latency, size, agreement; each beside the teacher's where there is one."""
-    subject, teacher = n.subject_of(record), n.teacher_of(record)
+    """Quality, latency, size, agreement; each beside the teacher's or that of the start, where there is one."""
+    subject, teacher = n.final_of(record), n.reference_of(record)
     if subject is None:
         return
     other, metric = teacher if teacher is not subject else None, n.primary(record)
+    before = {"compress": "before", "bench": "the first"}.get(record.kind, "teacher")
     mine, theirs = n.quality(subject, record.metric), n.quality(other, record.metric) if other else None
     if mine:
         value = n.score(metric, mine.mean, mine.sd)
-        note = f"teacher {n.score(metric, theirs.mean)}" if theirs else n.plural(len(subject.runs), "seed")
+        note = f"{before} {n.score(metric, theirs.mean)}" if theirs else n.plural(len(subject.runs), "seed")
         share = _share(mine.mean, theirs.mean) if theirs and metric.higher_is_better else None
         yield Tile(metric.title, value, note, share)
     if speed := subject.speed:
-        before = other.speed.p50_ms if other and other.speed else 0.0
-        note = f"teacher {n.milliseconds(before)}" if before else f"p95 {n.milliseconds(speed.p95_ms)}"
+        slow = other.speed.p50_ms if other and other.speed else 0.0
+        note = f"{before} {n.milliseconds(slow)}" if slow else f"p95 {n.milliseconds(speed.p95_ms)}"
         name = f"per {n.units(record).input}, median"
-        yield Tile(name, n.milliseconds(speed.p50_ms), note, _share(speed.p50_ms, before))
+        yield Tile(name, n.milliseconds(speed.p50_ms), note, _share(speed.p50_ms, slow))
+    in_all = n.counted_in_all([record])
     if size := subject.size:
-        whole = other.size.bytes_on_disk if other and other.size else 0
-        note = f"teacher {n.megabytes(whole)}" if whole else f"{n.millions(size.parameters)} parameters"
-        yield Tile("on disk", n.megabytes(size.bytes_on_disk), note, _share(size.bytes_on_disk, whole))
-    agree = n.fidelity(subject, "agreement")
+        mine, whole = n.bytes_of(subject, in_all), n.bytes_of(other, in_all)
+        note = f"{before} {n.megabytes(whole)}" if whole else f"{n.millions(size.parameters)} parameters"
+        yield Tile("in all" if in_all else "on disk", n.megabytes(mine), note, _share(mine, whole))
+    trained = n.subject_of(record)
+    agree = n.fidelity(trained, "agreement") if trained else None
     if agree and subject is not teacher:
         metric = n.metric_named(record, "agreement")
         yield Tile(metric.title, n.score(metric, agree.mean), metric.meaning, agree.mean)

@@ -32,7 +32,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Point:
-    """A mean with its seeds. `chain` joins points that belong together by a thin line."""
+    """A mean with its seeds. A thin line joins it with the point that has its `origin` as key."""
 
     x: float
     y: float
@@ -41,7 +41,8 @@ class Point:
     tip: str = ""
     seeds: tuple[float, ...] = ()
     sd: float | None = None
-    chain: str = ""
+    key: str = ""
+    origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Line:
     faint: bool = False
     tip: str = ""
     ring: tuple[float, float] | None = None  # a point worth a mark of its own
+    dots: bool = False  # whether all are
 
 
 @dataclass(frozen=True)
@@ -124,37 +126,70 @@ def axes(
 
 def scatter(
     points: Sequence[Point],
-    x_title: str,
+    x: Axis,
     y: Axis,
     canvas: svg.Canvas,
     title: str,
     apart: bool = True,
     level: Level | None = None,
+    thin: Sequence[Level] = (),
+    edge: Sequence[Point] = (),
 ) -> Markup:
     """Every mean a marker with its name, every seed a faint dot beside it, one standard deviation up and down as a
-    whisker. The chart grows until all names have a place."""
+    whisker; under them thin levels and the front. The chart grows until all names have a place."""
     heights = [height for p in points for height in (p.y, *p.seeds, p.y + (p.sd or 0), p.y - (p.sd or 0))]
-    reach = [*heights, level.at] if level and level.is_near(heights) else heights
-    plot = axes(canvas, svg.from_zero([p.x for p in points]), y.span(reach), x_title, y)
+    near = level is not None and level.is_near(heights)
+    reach = [*heights, *(one.at for one in thin), *([level.at] if level and near else [])]
+    plot = axes(canvas, svg.from_zero([p.x for p in points], x.log), y.span(reach), x.title, y)
     pixels = [plot.x(p.x) for p in points]
-    xs = dodge(pixels) if apart else pixels
-    under, over, marks, labels = list(_chains(points, xs, plot)), [], [], []
-    for p, x in zip(points, xs, strict=True):
+    xs = dodge(pixels, heights=[plot.y(p.y) for p in points] if x.log else ()) if apart else pixels
+    under, over, marks, labels = [*_front(edge, plot), *_chains(points, xs, plot)], [], [], []
+    for p, at in zip(points, xs, strict=True):
         middle, top, bottom = (plot.y(value) for value in (p.y, p.y + (p.sd or 0), p.y - (p.sd or 0)))
         if p.sd:
-            path = f"M{x - 4:.1f} {top:.1f}h8M{x:.1f} {top:.1f}V{bottom:.1f}M{x - 4:.1f} {bottom:.1f}h8"
+            path = f"M{at - 4:.1f} {top:.1f}h8M{at:.1f} {top:.1f}V{bottom:.1f}M{at - 4:.1f} {bottom:.1f}h8"
             under.append(svg.element("path", d=path, class_=f"whisker tone-{p.tone}"))
-        under += [svg.element("circle", cx=x - 9, cy=plot.y(s), r=3, class_=f"seed tone-{p.tone}") for s in p.seeds]
-        over.append(svg.mark(x, middle, p.tone, p.tip))
-        marks.append(svg.Box(x - (13 if p.seeds else 7), min(top, middle - 7), x + 7, max(bottom, middle + 7)))
+        under += [svg.element("circle", cx=at - 9, cy=plot.y(s), r=3, class_=f"seed tone-{p.tone}") for s in p.seeds]
+        over.append(svg.mark(at, middle, p.tone, p.tip))
+        marks.append(svg.Box(at - (13 if p.seeds else 7), min(top, middle - 7), at + 7, max(bottom, middle + 7)))
         if p.label:
-            labels.append(svg.Label(x, middle, p.label, p.tone))
-    drawn, taken = _level(level, plot, near=reach is not heights) if level else ([], [])
+            labels.append(svg.Label(at, middle, p.label, p.tone))
+    drawn, taken = _level(level, plot, near) if level else ([], [])
+    for one in thin:
+        line, box = _thin(one, plot, [*marks, *taken])
+        drawn, taken = [*drawn, *line], [*taken, box]
     placed = svg.place(labels, [*marks, *taken], plot.box)
     if {at.label.text for at in placed} < {label.text for label in labels} and canvas.height < 1.5 * canvas.width:
         taller = replace(canvas, height=canvas.height + TALLER)
-        return scatter(points, x_title, y, taller, title, apart, level)
+        return scatter(points, x, y, taller, title, apart, level, thin, edge)
     return svg.picture([*plot.parts, *drawn, *under, *_leaders(placed), *over, *_names(placed)], canvas, title)
+
+
+def front(points: Sequence[Point], higher: bool) -> list[Point]:
+    """The points that none of the others beats or equals in both, by rising x."""
+    best: list[Point] = []
+    for p in sorted(points, key=lambda p: (p.x, -p.y if higher else p.y)):
+        if not best or (p.y > best[-1].y if higher else p.y < best[-1].y):
+            best.append(p)
+    return best
+
+
+def _front(edge: Sequence[Point], plot: Axes) -> Iterator[str]:
+    """As a staircase: what lies on the far side of it is out of reach."""
+    if len(edge) > 1:
+        start, *rest = edge
+        path = f"M{plot.x(start.x):.1f} {plot.y(start.y):.1f}"
+        path += "".join(f"H{plot.x(p.x):.1f}V{plot.y(p.y):.1f}" for p in rest)
+        yield svg.element("path", d=path, class_="front")
+
+
+def _thin(level: Level, plot: Axes, marks: Sequence[svg.Box]) -> tuple[list[str], svg.Box]:
+    """A thin line with its name above it, at the first place from the right that no mark holds."""
+    y, wide = plot.y(level.at), svg.text_width(level.label)
+    places = [svg.Box(x - wide, y - svg.FONT, x, y - 1) for x in range(int(plot.x.end), int(plot.x.start + wide), -8)]
+    free = next((box for box in places if not any(box.overlap(mark) for mark in marks)), places[0])
+    line = svg.element("line", x1=plot.x.start, x2=plot.x.end, y1=y, y2=y, class_=f"share tone-{level.tone}")
+    return [line, svg.text(free.right, y - 3, level.label, "end", "halo")], free
 
 
 def _level(level: Level, plot: Axes, near: bool) -> tuple[list[str], list[svg.Box]]:
@@ -185,12 +220,15 @@ def _leaders(placed: Sequence[svg.Placed]) -> Iterator[str]:
         yield svg.element("line", x1=at.label.x, y1=at.label.y, x2=x, y2=y, class_=kind)
 
 
-def dodge(pixels: Sequence[float], near: float = 10.0) -> list[float]:
-    """Sets marks that share an x side by side, each `near` from the next, in the order of their values."""
+def dodge(pixels: Sequence[float], near: float = 10.0, heights: Sequence[float] = ()) -> list[float]:
+    """Sets marks that share an x side by side, each `near` from the next, in the order of their values; where they have
+    heights, only those that would cover each other."""
     groups: list[list[int]] = []
     for i in sorted(range(len(pixels)), key=lambda i: pixels[i]):
-        if groups and pixels[i] - pixels[groups[-1][0]] < near:
-            groups[-1].append(i)
+        last = groups[-1] if groups else []
+        same = last and pixels[i] - pixels[last[0]] < near
+        if same and (not heights or any(abs(heights[i] - heights[j]) < near for j in last)):
+            last.append(i)
         else:
             groups.append([i])
     moved = list(pixels)
@@ -202,10 +240,10 @@ def dodge(pixels: Sequence[float], near: float = 10.0) -> list[float]:
 
 
 def _chains(points: Sequence[Point], xs: Sequence[float], plot: Axes) -> Iterator[str]:
-    for chain in dict.fromkeys(p.chain for p in points if p.chain):
-        path = [f"{x:.1f},{plot.y(p.y):.1f}" for p, x in zip(points, xs, strict=True) if p.chain == chain]
-        if len(path) > 1:
-            yield svg.element("polyline", points=" ".join(path), class_="chain")
+    places = {p.key: f"{x:.1f},{plot.y(p.y):.1f}" for p, x in zip(points, xs, strict=True)}
+    for p in points:
+        if p.origin in places:
+            yield svg.element("polyline", points=f"{places[p.origin]} {places[p.key]}", class_="chain")
 
 
 def line_chart(
@@ -227,8 +265,8 @@ def line_chart(
         path = " ".join(f"{plot.x(x):.1f},{plot.y(y):.1f}" for x, y in line.points)
         kind = f"{'faint' if line.faint else 'strong'} tone-{line.tone}"
         parts.append(svg.element("polyline", points=path, class_=f"line {kind}"))
-        if line.ring:
-            cx, cy = plot.x(line.ring[0]), plot.y(line.ring[1])
+        for x, height in line.points if line.dots else [line.ring] if line.ring else []:
+            cx, cy = plot.x(x), plot.y(height)
             parts.append(svg.element("circle", tip=line.tip, cx=cx, cy=cy, r=3.5, class_=f"mark ring tone-{line.tone}"))
     return svg.picture(parts, canvas, title)
 

@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterator
 
 from limbeck.core.record import Arm, Comparison, Record, Speed
+from limbeck.report import chain
 from limbeck.report import figures as n
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
+FEW_EXPORTS = 3  # that have a sentence each
 OF_FLOOR = " of its "  # begins what is told of the share over the floor
 
 
@@ -19,26 +21,55 @@ def headline(record: Record) -> str:
         return f"{record.name} holds no models."
     if n.at_floor(record, subject):
         return _at_floor(record, subject, teacher)
+    if text := _became(record, subject):
+        return text
     if teacher is not None and subject is not teacher:
         if n.at_floor(record, teacher):
             return (
                 f"{_reaches(record, subject, _subject(record, subject, teacher))}. {_floored_teacher(record, teacher)}"
             )
-        cost = _cost(record, subject, teacher)
-        text = _against_teacher(record, subject, teacher, cost)
+        final = n.final_of(record) or subject
+        gains = chain.gains(record, final) if final is not subject else ""
+        cost = f" and is {gains}" if gains else _exported(record, subject) or _cost(record, subject, teacher)
+        text = _against_teacher(record, final if gains else subject, teacher, cost)
         apart = n.primary(record).unit == "perplexity" or OF_FLOOR in text
         return f"{text}{',' * (apart and cost.startswith(' '))}{cost}."
     if subject.role == "student" and n.quality(subject, record.metric):
         return f"{_alone(record, subject)}."
     if len(record.arms) > 1:
         return f"{record.name}: {n.plural(len(record.arms), 'model')} side by side."
-    return f"{_measured(record, subject)}."
+    return f"{_measured(record, subject)}{_exported(record, subject)}."
+
+
+def _became(record: Record, subject: Arm) -> str:
+    """What a chain ends with, or the fastest of models timed: how much smaller, how much faster, and what is left of
+    the quality. At the floor there is nothing to keep."""
+    reference = n.reference_of(record)
+    if record.kind not in ("bench", "compress") or reference is None or not (gains := chain.gains(record, subject)):
+        return ""
+    if n.at_floor(record, reference):
+        who = "Its start" if record.kind == "compress" else f"“{reference.title}”"
+        return f"{n.opening(gains)}. {who} {_no_better(record, reference)}, so there is nothing to keep."
+    if record.kind == "compress":
+        return f"{n.opening(gains)}{chain.kept(record, subject)}."
+    return f"“{subject.title}” is {gains} than “{reference.title}”{chain.kept(record, subject)}."
+
+
+def _exported(record: Record, student: Arm) -> str:
+    """What a model is once exported, instead of what it costs in torch."""
+    for row in reversed(chain.exports(record, student)):
+        one, reached = n.artifact_of(record, row), n.quality(row, record.metric)
+        if one and (gains := chain.gains(record, row)) and not n.at_floor(record, row):
+            still = f"{chain.keeps(record, row)} and " if reached else ""
+            return f"; in {one.engine} as {one.precision} it {still}is {gains}"
+    return ""
 
 
 def _at_floor(record: Record, arm: Arm, teacher: Arm | None) -> str:
     """Without a word of what was kept or what it costs: there is nothing to praise."""
     metric, found, floor = n.primary(record), n.quality(arm, record.metric), n.floor_score(record)
     who = arm.title if arm.role == "model" else _subject(record, arm, teacher)
+    who = f"“{arm.title}”" if n.artifact_of(record, arm) else who
     answer = f"{who} answers “{arm.runs[0].constant}” throughout" if n.is_constant(arm) else ""
     if found is None or floor is None:
         return f"{answer}."
@@ -96,15 +127,13 @@ def _against_teacher(record: Record, student: Arm, teacher: Arm, cost: str) -> s
     worse = mine.mean < theirs.mean if metric.higher_is_better else mine.mean > theirs.mean
     more = _over_floor(record, mine.mean, theirs.mean) if worse else ""
     if not metric.higher_is_better or not 0 < mine.mean < theirs.mean:
-        return f"{who} reaches {_article(name)}{name} of {ours} against the teacher’s {other}{more}"
+        return f"{who} reaches {n.article(name)}{name} of {ours} against the teacher’s {other}{more}"
     return f"{who} keeps {n.share_of(mine.mean, theirs.mean)} of the teacher’s {name}{more}"
 
 
-def _article(name: str) -> str:
-    return "an " if name[0] in "aeiouF" else "a "
-
-
 def _subject(record: Record, student: Arm, teacher: Arm | None = None) -> str:
+    if made := n.artifact_of(record, student):
+        return f"{_subject(record, record.arm(made.arm), teacher)} in {made.engine} as {made.precision}"
     many = len(n.students_of(record))
     if many > 1:
         best = f", the best of {many} students," if n.quality(student, record.metric) else ""
@@ -126,15 +155,16 @@ def _alone(record: Record, student: Arm) -> str:
 def _reaches(record: Record, arm: Arm, who: str) -> str:
     metric, reached = n.primary(record), n.quality(arm, record.metric)
     score = n.score(metric, reached.mean if reached else None)
-    return f"{who} reaches {_article(metric.title)}{metric.title} of {score}"
+    return f"{who} reaches {n.article(metric.title)}{metric.title} of {score}"
 
 
 def _cost(record: Record, student: Arm, teacher: Arm) -> str:
     costs: list[tuple[float, str]] = []
     if student.speed and teacher.speed and teacher.speed.p50_ms:
         costs.append((student.speed.p50_ms / teacher.speed.p50_ms, f"the time per {n.units(record).input}"))
-    if student.size and teacher.size and teacher.size.bytes_on_disk:
-        costs.append((student.size.bytes_on_disk / teacher.size.bytes_on_disk, "the bytes"))
+    in_all = n.counted_in_all([record])
+    if (mine := n.bytes_of(student, in_all)) and (whole := n.bytes_of(teacher, in_all)):
+        costs.append((mine / whole, "the bytes"))
     same = [what.replace("the", "the same", 1) for value, what in costs if 0.995 <= value < 1.05]
     less = [f"{n.ratio(value)} {what}" for value, what in costs if value < 0.995] + same
     more = [f"{n.ratio(value)} {what}" for value, what in costs if value >= 1.05]
@@ -157,6 +187,8 @@ def _measured(record: Record, arm: Arm) -> str:
 def conclusion(record: Record) -> str:
     """The honest sentence of the comparison that the subject is in, or of the first, with titles for names."""
     subject = n.subject_of(record)
+    if record.kind == "compress":
+        return _lost(record, subject) if subject else ""
     if comparisons := record.comparisons:
         of_subject = (c for c in comparisons if subject and c.better == subject.name)
         return _titled(record, next(of_subject, comparisons[0]))
@@ -170,12 +202,23 @@ def conclusion(record: Record) -> str:
     return f"Student and baseline were not compared on test {rows}, so whether distillation helped is not known."
 
 
+def _lost(record: Record, subject: Arm) -> str:
+    """Whether what a chain lost is more than chance."""
+    artifact = n.artifact_of(record, subject)
+    if artifact and artifact.comparison:
+        return _titled(record, artifact.comparison)
+    if n.quality(subject, record.metric) is None:
+        return ""
+    return "The result was not compared with its start row by row, so what chance did to the score is not known."
+
+
 def _titled(record: Record, comparison: Comparison) -> str:
     """With no word of help to a model that is no better than the floor; that it was harmed may be said."""
-    better = next((arm for arm in record.arms if arm.name == comparison.better), None)
+    better = next((arm for arm in n.models(record) if arm.name == comparison.better), None)
     high = comparison.high if n.metric_named(record, comparison.metric).higher_is_better else -comparison.low
     if better and high >= 0 and n.at_floor(record, better):
-        return f"Whether a teacher helped “{better.title}” cannot be told: it {_no_better(record, better)}."
+        what = "what was lost with" if n.artifact_of(record, better) else "whether a teacher helped"
+        return f"{n.opening(what)} “{better.title}” cannot be told: it {_no_better(record, better)}."
     sentence = comparison.sentence
     for arm in n.models(record):
         sentence = sentence.replace(f"“{arm.name}”", f"“{arm.title}”")
@@ -202,7 +245,9 @@ def joint_confidence(record: Record) -> str:
 def gap_sentences(record: Record) -> list[str]:
     """The table of translators in words: how much of the gap each student closes, and what its artifacts lose."""
     closed = [_closed(record, student) for student in n.students_of(record)]
-    lost = [_titled(record, artifact.comparison) for artifact in record.artifacts if artifact.comparison]
+    exports = [same[0] for same in n.artifacts(record) if not same[0].step and len(same) == 1]
+    told = exports if len(exports) <= FEW_EXPORTS and record.kind != "compress" else []  # else a column tells it
+    lost = [_titled(record, one.comparison) for one in told if one.comparison]
     return [*filter(None, closed), *lost]
 
 

@@ -7,9 +7,11 @@ tooltip.
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 
 from markupsafe import Markup, escape
 
@@ -75,6 +77,36 @@ def swatch(tone: str) -> Markup:
     """A marker for a legend."""
     drawn = mark(7.0, 7.0, tone, radius=4.2)
     return Markup(element("svg", drawn, viewBox="0 0 14 14", width=14, height=14, aria_hidden="true", class_="swatch"))
+
+
+def line_swatch(kind: str) -> Markup:
+    drawn = element("line", x1=0, x2=16, y1=7, y2=7, class_=kind)
+    return Markup(element("svg", drawn, viewBox="0 0 16 14", width=16, height=14, aria_hidden="true", class_="swatch"))
+
+
+def moved(drawn: str, x: float, y: float) -> str:
+    return element("g", drawn, transform=f"translate({x:g} {y:g})")
+
+
+def height_of(drawn: str) -> float:
+    found = re.search(r'<svg viewBox="0 0 [\d.]+ ([\d.]+)"', drawn)
+    return float(found[1]) if found else 0.0
+
+
+def alone(parts: Iterable[str], canvas: Canvas, title: str) -> str:
+    """One file that any page can show: it brings its own paper and style, for light and dark."""
+    paper = element("rect", width="100%", height="100%", rx=6, style="fill: var(--paper)")
+    drawn = str(picture([element("style", _style()), paper, *parts], canvas, title))
+    return drawn.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) + "\n"
+
+
+def _style() -> str:
+    """What the report's style sheet says of charts. An image takes light and dark from a media query only."""
+    sheet = files("limbeck.report").joinpath("style.css").read_text("utf-8")
+    root, charts = sheet.split("}")[0], next(part for part in sheet.split("\n\n") if part.startswith("svg text"))
+    variables = "\n".join(line.strip() for line in root.splitlines() if line.strip().startswith("--"))
+    light, dark = (re.sub(r"light-dark\((.+), (.+)\);", side, variables) for side in (r"\1;", r"\2;"))
+    return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{charts}\n"
 
 
 def text_width(words: str) -> float:
@@ -159,10 +191,10 @@ def span(values: Sequence[float], log: bool = False, share: float = 0.16, least:
     return min(positive) / 1.25, max(positive) * 1.25
 
 
-def from_zero(values: Sequence[float]) -> tuple[float, float, bool]:
+def from_zero(values: Sequence[float], log: bool = False) -> tuple[float, float, bool]:
     """Low, high and whether to use logarithms: lengths compare truly from zero, unless they differ 20-fold."""
     positive = [value for value in values if value > 0] or [1.0]
-    if max(positive) > 20 * min(positive):
+    if log or max(positive) > 20 * min(positive):
         return min(positive) / 1.6, max(positive) * 1.6, True
     return 0.0, max(positive) * 1.12, False
 

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from limbeck.core.metric import metrics_of
 from limbeck.core.record import Arm, Comparison, Record, SeedResult, Speed
+from limbeck.report import chain, summary
 from limbeck.report import figures as n
-from limbeck.report import summary
 from limbeck.report.warnings import warnings
 
 BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
@@ -27,6 +27,10 @@ PAPER = (
     *("quality", "bleu_beam", "beam_gain", "chrf", "perplexity", "perplexity_of_teacher", "p_best", "agreement"),
     *("parameters", "bytes", "p50", "throughput"),
 )
+EXPORTED = ("quality", "smaller", "faster", "change", "agreement", "parameters", "bytes", "p50", "throughput")
+CHAIN = ("smaller", "faster", "quality", "change", "bytes", "parameters", "p50", "training")
+BENCH = ("smaller", "faster", "quality", "bytes", "load", "peak", "p50", "interval", "p95", "p99", "throughput")
+ONLY_BENCH = ("load", "interval", "p99")
 COSTS = ("shape", "start", "parameters", "bytes", "p50", "throughput")
 
 _SHORT = {
@@ -37,10 +41,11 @@ _SHORT = {
 }
 # Columns that a narrow terminal has no room for, the first to go first. Models are never cut nor folded for them.
 _FIRST_TO_GO = (
-    *("start", "throughput", "bytes", "agreement", "parameters", "shape", "training"),
-    *("p50", "verdict", "p_best", "bleu_beam", "gain"),
+    *("start", "interval", "throughput", "p99", "peak", "load", "p95", "agreement", "parameters", "shape"),
+    *("training", "change", "bytes", "p50", "verdict", "p_best", "bleu_beam", "gain"),
 )
 _OF_TRANSLATORS = ("start", "shape", "verdict", "gain", "p_best", "parameters", "bytes", "bleu_beam", "throughput")
+_OF_SOME = ("gain", "verdict", "change", "smaller", "faster", "training")  # which some models cannot have
 WIDEST = 24  # characters of a name before it is folded, where nothing else is left to go
 FLOOR = "floor"
 
@@ -78,7 +83,7 @@ def cells_of(record: Record, arm: Arm, shown: Sequence[Column]) -> list[Cell]:
 
     def cell(column: Column) -> Cell:
         found = column.cell(record, arm)
-        missing = found.text == n.NOTHING and (of_floor or of_teacher or column.key in ("gain", "verdict"))
+        missing = found.text == n.NOTHING and (of_floor or of_teacher or column.key in _OF_SOME)
         return Cell("") if missing or (of_floor and column.key == "seeds") else found
 
     return list(map(cell, shown))
@@ -86,15 +91,17 @@ def cells_of(record: Record, arm: Arm, shown: Sequence[Column]) -> list[Cell]:
 
 def brief(records: Sequence[Record]) -> tuple[str, ...]:
     """The columns that a README or a terminal has room for."""
-    compared = len(records) == 1 and records[0].kind == "compare"
+    kind = records[0].kind if len(records) == 1 else ""
+    if kind in ("bench", "compress"):
+        return BENCH if kind == "bench" else CHAIN
     if n.all_decoded(records):
-        return (*DECODED, "shape", "gain", "verdict") if compared else DECODED
-    return COMPARED if compared else BRIEF
+        return (*DECODED, "shape", "gain", "verdict") if kind == "compare" else DECODED
+    return COMPARED if kind == "compare" else EXPORTED if any(map(n.is_frontier, records)) else BRIEF
 
 
 def full(record: Record) -> tuple[str, ...]:
     """The columns of a record's own card and, of a comparison, of its page."""
-    if not n.units(record).decoded:
+    if not n.units(record).decoded or record.kind in ("bench", "compress"):
         return brief([record])
     return (*PAPER, "shape", "gain", "verdict") if record.kind == "compare" else PAPER
 
@@ -107,18 +114,34 @@ def halves(record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]:
     """The columns of these keys, or all, that hold at least one value. Translators have the paper's instead of all."""
     decoded = n.all_decoded(records)
-    keys = keys or (PAPER if decoded else ())
+    kinds = {record.kind for record in records}
+    keys = keys or (brief(records) if kinds in ({"bench"}, {"compress"}) else PAPER if decoded else ())
+    ratios = [
+        _gained("smaller", chain.smaller, "how many times smaller than the first model"),
+        _gained("faster", chain.faster, "how many times faster than the first model"),
+    ]
+    first = kinds <= {"bench", "compress"}  # which are about nothing else
     possible = [
+        *(ratios if first else ()),
         Column("shape", "shape", _shape, "layers and width"),
         Column("start", "starts from", _start, "where its weights come from", in_words=True),
         _quality_column(records),
+        *(() if first else ratios),
         *(_paper_columns(records) if decoded else ()),
         *_other_columns(records),
     ]
     rows = [(record, model) for record in records for model in n.models(record)]
-    return [
-        column for column in possible if (not keys or column.key in keys) and any(column.holds(*row) for row in rows)
-    ]
+    wanted = keys or [column.key for column in possible if column.key not in ONLY_BENCH]
+    return [column for column in possible if column.key in wanted and any(column.holds(*row) for row in rows)]
+
+
+def _gained(name: str, value: Callable[[Record, Arm], float | None], hint: str) -> Column:
+    """Against the reference, which has no cell of its own."""
+
+    def cell(record: Record, arm: Arm) -> Cell:
+        return _cell(value(record, arm) if n.is_frontier(record) else None, n.times)
+
+    return Column(name, f"× {name}", cell, hint)
 
 
 def _quality_column(records: Sequence[Record]) -> Column:
@@ -149,23 +172,51 @@ def _other_columns(records: Sequence[Record]) -> list[Column]:
         [n.metric_named(record, "agreement").meaning for record in records],
         "share of predictions that are the teacher’s",
     )
+    in_all, stepwise = n.counted_in_all(records), any(one.step for record in records for one in record.artifacts)
+    size = ("in all", "every file needed to answer") if in_all else ("on disk", "the weights")
     return [
+        Column("change", "change", _change, "against the model it comes from, and the interval of the paired test"),
         Column("gain", "over no teacher", _gain, "than the same student trained without a teacher, and the interval"),
         Column("verdict", "verdict", _verdict, "an interval that holds 0 leaves it unclear"),
         Column("agreement", "agrees with teacher", _agreement, agree),
         Column("parameters", "parameters", lambda _, arm: _cell(arm.size.parameters if arm.size else None, n.millions)),
-        Column("bytes", "on disk", lambda _, arm: _cell(arm.size.bytes_on_disk if arm.size else None, n.megabytes)),
+        Column("bytes", size[0], lambda _, arm: _cell(n.bytes_of(arm, in_all) or None, n.megabytes), size[1]),
+        _speed("load", "first answer", lambda speed: speed.load_ms, n.milliseconds, "from the start of the process"),
         _speed("p50", "p50", lambda speed: speed.p50_ms, n.milliseconds, f"for one {one}, median"),
         _speed("p95", "p95", lambda speed: speed.p95_ms, n.milliseconds, f"for one {one}, 95 of 100 take no longer"),
+        _speed("p99", "p99", lambda speed: speed.p99_ms, n.milliseconds, f"for one {one}, 99 of 100 take no longer"),
+        Column("interval", "p50, 95 % interval", _interval, "of the median, over the turns"),
         _speed("throughput", rate, lambda speed: speed.sentences_per_second, n.figure, f"each a {one}, in batches"),
         _speed("peak", "peak memory", lambda speed: speed.peak_bytes, n.megabytes, "of the whole process"),
-        Column("training", "training", lambda _, arm: _mean(n.seconds(arm), n.duration), "of one seed"),
+        Column("training", "took" if stepwise else "training", _seconds, "of one seed"),
         Column("seeds", "seeds", lambda _, arm: _cell(len(arm.runs) or None, n.count)),
     ]
 
 
 def _speed(key: str, title: str, value: Callable[[Speed], float], write: Callable[[float], str], hint: str) -> Column:
-    return Column(key, title, lambda _, arm: _cell(value(arm.speed) if arm.speed else None, write), hint)
+    """What was not measured is 0."""
+    return Column(key, title, lambda _, arm: _cell(value(arm.speed) or None if arm.speed else None, write), hint)
+
+
+def _interval(_: Record, arm: Arm) -> Cell:
+    speed = arm.speed
+    return (
+        Cell(f"{n.figure(speed.low_ms)} to {n.milliseconds(speed.high_ms)}", speed.high_ms - speed.low_ms)
+        if speed and speed.high_ms
+        else Cell()
+    )
+
+
+def _seconds(_: Record, arm: Arm) -> Cell:
+    return _mean(n.seconds(arm), n.duration)
+
+
+def _change(record: Record, arm: Arm) -> Cell:
+    found = chain.change(record, arm) if record.kind == "compress" or n.is_frontier(record) else None
+    if found is None:
+        return Cell()
+    difference, paired = found
+    return Cell(gain_text(record, paired) if paired else n.difference(n.primary(record), difference), difference)
 
 
 def _cell(value: float | None, write: Callable[[float], str]) -> Cell:
@@ -297,10 +348,11 @@ def _table(record: Record, keys: Sequence[str], widest: int | None) -> Table:
         title = _SHORT.get(column.title, column.title.removesuffix(" correlation"))
         table.add_column(title, justify="left" if column.in_words else "right", no_wrap=True)
     subject = n.subject_of(record)
-    longest = max((len(arm.title) for arm in record.arms), default=0)
+    longest = max((len(arm.title) for arm in n.models(record)), default=0)
     for arm in table_rows(record):
         cells = [Text(cell.text.replace(n.GAP, " ")) for cell in cells_of(record, arm, shown)]
-        style = "dim" if arm.name == FLOOR else "bold" if arm is subject and len(record.arms) > 1 else ""
+        lead = subject is not None and arm.name == subject.name and len(n.models(record)) > 1
+        style = "dim" if arm.name == FLOOR else "bold" if lead and record.kind != "bench" else ""
         # The floor makes no room for itself: models' names do.
         name = "\n".join(textwrap.wrap(arm.title, max(longest, WIDEST))) if arm.name == FLOOR else arm.title
         table.add_row(Text(name), *cells, style=style)

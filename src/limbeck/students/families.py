@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from limbeck.core.compressed import PREFIX as COMPRESSED
+from limbeck.core.compressed import register as register_compressed
 from limbeck.core.errors import KnobError
 from limbeck.core.task import Kind
 
@@ -95,12 +97,15 @@ def _suggestion(name: str) -> str:
 
 def is_family(architecture: str, name: str) -> bool:
     """Whether a model of this type is of the family; none is of 'same', which is no architecture."""
-    return name in families() and name != SAME and find_family(name).architecture == architecture
+    return (
+        name in families() and name != SAME and find_family(name).architecture == architecture.removeprefix(COMPRESSED)
+    )
 
 
 def has_layers(architecture: str) -> bool:
     """Whether a model of this type has layers and heads to compare with a teacher's."""
-    return all(one.layers for one in map(find_family, families()) if one.architecture == architecture)
+    inner = architecture.removeprefix(COMPRESSED)
+    return all(one.layers for one in map(find_family, families()) if one.architecture == inner)
 
 
 def register() -> None:
@@ -115,5 +120,9 @@ def register_if_ours(folder: Path) -> None:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):  # whoever opens it says what is wrong
         return
-    if str(config.get("model_type", "")).startswith(OURS):
+    model_type = str(config.get("model_type", ""))
+    inner = model_type.removeprefix(COMPRESSED)
+    if inner.startswith(OURS):
         register()
+    if inner != model_type:
+        register_compressed(model_type)

@@ -18,6 +18,7 @@ from limbeck.core.errors import ModelError
 from limbeck.core.files import make_readable
 from limbeck.students.families import register_if_ours
 from limbeck.students.sizes import clip_max_length
+from limbeck_runtime import is_exported
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -168,6 +169,11 @@ def find_folder(where: str | Path) -> Path:
 
 def check_folder(folder: Path) -> None:
     """Refuses a folder that is not a model, or whose files are damaged, naming the file."""
+    if is_exported(folder):
+        raise ModelError(
+            f"{folder} is an exported model: it answers (predict, eval, bench), but cannot learn or teach",
+            "give the model folder it was exported from",
+        )
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder} is not a model folder: it has no config.json", _nested(folder))
     config = _json(folder / "config.json")

@@ -1,7 +1,7 @@
 """A Task is one kind of problem. Everything outside this room is the same for all of them.
 
-`Task` calls the methods of a kind of problem, which do not call back. To add one, write `read`, `encode`,
-`timing_inputs`, `new_rows` and `predict`, and an `Evaluator`; every other method has a default that serves models which
+`Task` calls the methods of a kind of problem, which do not call back. To add one, write `read`, `encode`, `texts`,
+`new_rows` and `predict`, and an `Evaluator`; every other method has a default that serves models which
 give logits.
 """
 
@@ -30,6 +30,7 @@ from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import Dataset, Split
 from limbeck.data.sources.tables import Table
+from limbeck.engines.onnx import exported_facts
 from limbeck.measure.evaluator import Evaluation as Evaluation
 from limbeck.measure.evaluator import Evaluator
 from limbeck.measure.size import is_ctranslate2
@@ -39,13 +40,14 @@ from limbeck.students.load import kind_of, kind_saved, labels_in, load
 from limbeck.students.model_folder import model_in
 from limbeck.students.sizes import positions_of
 from limbeck.teachers.live import LiveTeacher, MemoryTeacher
+from limbeck_runtime import is_exported
+from limbeck_runtime.answers import Answer as Answer
 
 COLLECTING = "teacher's outputs"  # the progress item
 TEXTS_SHARE = 0.6  # the share of it that is done when the teacher has written its texts
 LABELS = "labels"  # the term over labels, in an objective's table
 ALL, GOLD = "", "gold"  # training rows by their targets: every row, or those with what people gave
 Inputs = tuple[str, ...]  # what a model reads of a row: a text, a pair, a question and its context, or words
-Answer = dict[str, object]  # what is predicted of a row, by the name of its column
 Terms: TypeAlias = dict[str, dict[str, Any]]  # an objective as a table
 Options = Any  # a job's settings, built on TaskKnobs, with the tables of its task
 
@@ -219,8 +221,8 @@ class Task(ABC, Generic[R]):
         """The rows in a model's tokens; beside a teacher, in tokens that both share."""
 
     @abstractmethod
-    def timing_inputs(self, setup: Setup[R]) -> list[tuple[str, str]]:
-        """(text, second text) of the test split, to time models on."""
+    def texts(self, setup: Setup[R], split: str) -> list[tuple[str, str]]:
+        """(text, second text) of a split: what models are timed on, and what a pass looks at. Some have no second."""
 
     @abstractmethod
     def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
@@ -392,4 +394,6 @@ def kind_of_model(model: Model | str | None, trust_remote_code: bool = False) ->
         return None
     if isinstance(model, Model):
         return kind_of(model.network)
+    if is_exported(model):
+        return exported_facts(model, check=False).kind
     return "translate" if is_ctranslate2(model) else kind_saved(model, trust_remote_code)

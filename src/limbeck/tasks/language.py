@@ -17,12 +17,11 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import LANGUAGE_KINDS, Kind, TaskInfo
 from limbeck.core.trace import Want
-from limbeck.data.columns import TEXTS
 from limbeck.data.language.corpus import LanguageCorpus, load_language
 from limbeck.data.language.examples import MaskedTokens, NextTokens, Tokens
 from limbeck.data.language.masking import Masker, count_tokens
 from limbeck.data.settings import BlockSettings, MaskSettings
-from limbeck.data.sources.new_rows import read_new, text_column
+from limbeck.data.sources.new_rows import new_lines
 from limbeck.data.sources.tables import Table
 from limbeck.measure.evaluator import LanguageEvaluator
 from limbeck.measure.language_answers import continuations, fill_masks
@@ -119,19 +118,17 @@ class LanguageTask(Task[RunningText]):
         longest = corpus.length
         return EncodedData(info, processor, rows, evaluator, corpus.card, prints, len(train), max_length=longest)
 
-    def timing_inputs(self, setup: Setup[RunningText]) -> list[tuple[str, str]]:
-        """The text of some test blocks."""
+    def texts(self, setup: Setup[RunningText], split: str) -> list[tuple[str, str]]:
+        """The text of the blocks; of test, which is only timed, of some."""
         processor = setup.data.processor
-        blocks = setup.splits.corpora[tokenizer_fingerprint(processor)].test
-        rows = np.linspace(0, len(blocks) - 1, min(TIMED, len(blocks))).astype(int)
+        blocks = setup.splits.corpora[tokenizer_fingerprint(processor)].splits[split]
+        most = TIMED if split == "test" else len(blocks)
+        rows = np.linspace(0, len(blocks) - 1, min(most, len(blocks))).astype(int)
         ids = [blocks.ids[blocks.tokens(row)] for row in rows]
         return [(text, "") for text in processor.batch_decode(ids, skip_special_tokens=True)]
 
     def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
-        """Texts to go on from, or with [MASK] where a word is left out."""
-        table = read_new(self.knobs.data, data, "text")
-        texts = text_column(table, self.knobs.data.text_column, TEXTS, "--text-column")
-        return table, [(text,) for text in texts]
+        return new_lines(self.knobs.data, data)
 
     def predict(self, model: Model, rows: Sequence[Inputs]) -> list[Answer]:
         info = replace(self.info, vocab_size=vocab_size_of(model.network, model.processor))

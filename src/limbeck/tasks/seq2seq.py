@@ -196,8 +196,11 @@ class Translation(Task[TaughtTexts]):
         card = splits.card.but(truncated=train.truncated)
         return replace(data, rows={GOLD: train, ALL: train}, size=len(train), card=card)
 
-    def timing_inputs(self, setup: Setup[TaughtTexts]) -> list[tuple[str, str]]:
-        return [(source, "") for source in setup.splits.test.sources]
+    def texts(self, setup: Setup[TaughtTexts], split: str) -> list[tuple[str, str]]:
+        """Sources, and but for test, which is only timed, targets too."""
+        part = setup.splits.splits[split]
+        targets = filter(None, part.targets) if split != "test" else ()
+        return [(text, "") for text in (*part.sources, *targets)]
 
     def prepare(
         self, data: object, teacher: Model | None, watcher: Watcher, student: Model | None = None

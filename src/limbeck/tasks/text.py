@@ -22,19 +22,17 @@ from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.trace import PER_TEXT, Want
 from limbeck.data.augment import augment, unlabelled
 from limbeck.data.batches import Collator, Split, batches
-from limbeck.data.columns import NO_LABELS, choose
 from limbeck.data.joins import lengths_of
 from limbeck.data.settings import AugmentSettings, DataSettings
-from limbeck.data.sources.new_rows import read_new
-from limbeck.data.sources.tables import Table, texts_of
+from limbeck.data.sources.tables import Table
 from limbeck.data.splits import Splits
-from limbeck.data.text.examples import Corpus, Encoded, Examples, concatenate, encode, read_texts, relabel
+from limbeck.data.text.examples import Corpus, Encoded, Examples, concatenate, encode, new_texts, read_texts, relabel
 from limbeck.data.text.labels import is_generic, permutation
 from limbeck.data.tinybert import MaskedWords, words_from
 from limbeck.data.uids import augmented_uid
 from limbeck.data.windows import Windows
 from limbeck.measure.evaluator import Evaluator, TextEvaluator
-from limbeck.measure.predictions import log_sigmoid, log_softmax, logits_of, predict
+from limbeck.measure.predictions import logits_of, predict
 from limbeck.students.load import kind_of, labels_in, load
 from limbeck.tasks.base import (
     ALL,
@@ -50,6 +48,7 @@ from limbeck.tasks.base import (
     evaluating,
     task,
 )
+from limbeck_runtime.answers import text_answer
 
 Labelled = Splits[Examples] | Splits[Windows]
 
@@ -89,18 +88,11 @@ class TextClassification(Task[Corpus]):
         found = encoded_rows(rows, evaluator, card, prints, splits.train.has_label)
         return replace(found, pairs=bool(splits.train.pairs))
 
-    def timing_inputs(self, setup: Setup[Corpus]) -> list[tuple[str, str]]:
-        test = setup.splits.test
-        return list(zip(test.texts, test.pairs or [""] * len(test), strict=True))
+    def texts(self, setup: Setup[Corpus], split: str) -> list[tuple[str, str]]:
+        return setup.splits.splits[split].keys
 
     def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
-        settings: DataSettings = self.knobs.data.but(label_column=NO_LABELS)
-        table = read_new(settings, data, "text", ("text1", "text2"))
-        if len(table.columns) == 1 and not settings.text_column:
-            settings = settings.but(text_column=next(iter(table.columns)))
-        roles = choose(table, settings)
-        columns = [texts_of(table, name, "pass --text-column NAME") for name in (roles.text, roles.pair) if name]
-        return table, list(zip(*columns, strict=True))
+        return new_texts(self.knobs.data, data)
 
     def predict(self, model: Model, rows: Sequence[Inputs]) -> list[Answer]:
         labels, count = labels_in(model.network.config), len(rows)
@@ -112,7 +104,7 @@ class TextClassification(Task[Corpus]):
         encoded = encode(examples, model.processor, self.longest(model))
         collate = Collator.of(model.processor, info)
         logits = logits_of(info, predict(model.network, batches(encoded, collate, self.knobs.batch_size), encoded.uids))
-        return [_answer(info, row, self.knobs.all_probabilities) for row in logits]
+        return [text_answer(info.kind, info.labels, row, self.knobs.all_probabilities) for row in logits]
 
     def resolve(self, run: Options, setup: Setup[Corpus], needed: Want) -> Options:
         """Where a term leaves open how a text is pooled: the first token if it is made for that, else the mean."""
@@ -176,22 +168,6 @@ class TextClassification(Task[Corpus]):
         test = encode(splits.test, model.processor, self.knobs.data.max_length)
         evaluator = TextEvaluator(splits.task, model.processor, {"test": test}, self.knobs.measure.examples)
         return evaluator, evaluator.logits("test", model.network, partial(watcher.at, evaluating(model)))
-
-
-def _answer(info: TaskInfo, logits: np.ndarray, every: bool) -> Answer:
-    if info.kind == "regress":
-        return {"score": float(logits[0])}
-    chances = np.exp(log_softmax(logits[None])[0] if info.kind == "classify" else log_sigmoid(logits)).tolist()
-    best = int(logits.argmax())
-    answer: Answer = {"label": info.labels[best], "probability": chances[best]}
-    if info.kind == "multilabel":
-        chosen = [number for number, chance in enumerate(chances) if chance > 0.5]
-        answer = {
-            "labels": [info.labels[number] for number in chosen],
-            "probabilities": [chances[number] for number in chosen],
-        }
-    each = {f"probability_{label}": chance for label, chance in zip(info.labels, chances, strict=True)}
-    return {**answer, **each} if every else answer
 
 
 def encoded_rows(

@@ -13,20 +13,20 @@ from limbeck.core.errors import MismatchError
 from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Watcher
-from limbeck.core.task import Kind, TaskInfo
+from limbeck.core.task import Kind
 from limbeck.core.trace import Want
 from limbeck.data.settings import WindowSettings
 from limbeck.data.sources.tables import Table
 from limbeck.data.span.questions import Question, new_questions, read_questions, unlabelled_questions
 from limbeck.data.span.windows import encode_questions
-from limbeck.data.token.sentences import Sentence, is_plain, new_sentences, read_sentences, unlabelled_sentences
+from limbeck.data.token.sentences import Sentence, new_sentences, read_sentences, unlabelled_sentences
 from limbeck.data.token.windows import encode_sentences
 from limbeck.data.windows import WindowCorpus, WindowRow, WindowRows
-from limbeck.measure.tags import entities
 from limbeck.measure.window_evaluator import SpanEvaluator, TokenEvaluator, WindowEvaluator
 from limbeck.students.load import labels_in
 from limbeck.tasks.base import Answer, EncodedData, Inputs, Model, Options, Setup, Task, task
 from limbeck.tasks.text import check_outputs, data_fingerprint, encoded_rows, labels_fingerprint
+from limbeck_runtime.tags import is_plain, tagged
 
 W = TypeVar("W", bound=WindowRow)
 
@@ -63,8 +63,8 @@ class WindowTask(Task[WindowRows[W]], Generic[W]):
         evaluator = self.evaluator(corpus, model.processor, settings)
         return zip(*evaluator.predictions(model.network), strict=True)
 
-    def timing_inputs(self, setup: Setup[WindowRows[W]]) -> list[tuple[str, str]]:
-        return [row.texts for row in setup.splits.parts["test"].rows]
+    def texts(self, setup: Setup[WindowRows[W]], split: str) -> list[tuple[str, str]]:
+        return [row.texts for row in setup.splits.parts[split].rows]
 
     def check(
         self, run: Options, setup: Setup[WindowRows[W]], student: Model, objectives: Sequence[Objective], needed: Want
@@ -91,16 +91,6 @@ def check_alike(
         )
 
 
-def _tagged(words: Inputs, tags: Sequence[str], sure: Sequence[float], info: TaskInfo) -> Answer:
-    """The tag of every word, and the entities they make: an entity is as sure as its least sure word."""
-    found = sorted(entities(tags, is_plain(info.labels)), key=lambda entity: entity[1])
-    spans = [
-        {"type": name, "text": " ".join(words[first : last + 1]), "probability": min(sure[first : last + 1])}
-        for name, first, last in found
-    ]
-    return {"words": list(words), "tags": list(tags), "entities": spans}
-
-
 @task
 @dataclass(frozen=True)
 class TokenClassification(WindowTask[Sentence]):
@@ -122,7 +112,8 @@ class TokenClassification(WindowTask[Sentence]):
     def predict(self, model: Model, rows: Sequence[Inputs]) -> list[Answer]:
         info = replace(self.info, labels=labels_in(model.network.config))
         found = self.predictions(model, unlabelled_sentences(rows, info))
-        return [_tagged(words, tags, sure, info) for words, (tags, sure) in zip(rows, found, strict=True)]
+        plain = is_plain(info.labels)
+        return [tagged(words, tags, sure, plain) for words, (tags, sure) in zip(rows, found, strict=True)]
 
     def cut(self, splits: WindowRows[Sentence], processor: Any, watcher: Watcher) -> WindowCorpus:
         return encode_sentences(splits, processor, self.knobs.data, self.knobs.table(WindowSettings), watcher)

@@ -6,11 +6,13 @@ They train and go into checkpoints as a part of the student, and are removed bef
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from torch import nn
 
 _NAME = "limbeck_bridges"
 _DOT = "|"  # a module's name holds no dots
+M = TypeVar("M", bound=nn.Module)
 
 
 def add_bridges(model: nn.Module, widths: Mapping[str, tuple[int, int]]) -> None:
@@ -25,6 +27,7 @@ def bridges_of(model: nn.Module) -> dict[str, nn.Module]:
     return {} if maps is None else {name.replace(_DOT, "."): linear for name, linear in maps.items()}
 
 
-def drop_bridges(model: nn.Module) -> None:
+def drop_bridges(model: M) -> M:
     if hasattr(model, _NAME):
         delattr(model, _NAME)
+    return model

@@ -10,8 +10,9 @@ from transformers import CanineTokenizer
 from limbeck.core.errors import DataError, KnobError, MismatchError, ModelError
 from limbeck.data.batches import Collator, batches, to_batch
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.token.sentences import is_plain, read_sentences, scheme
+from limbeck.data.token.sentences import read_sentences, scheme
 from limbeck.data.token.windows import encode_sentences
+from limbeck_runtime.tags import is_plain
 from tiny import make_tokenizer
 from tiny_language import byte_level, wordpiece
 from tiny_places import TAGS, make_sentences

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from limbeck.core.errors import DataError
-from limbeck.data.columns import find_column
+from limbeck.data.columns import TEXTS, find_column
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.files import PLAIN, SUFFIXES, read_file, read_text, suffix_of
 from limbeck.data.sources.gather import Reader, gather
@@ -53,6 +53,12 @@ def _as_columns(data: object, name: str, pair: Sequence[str]) -> object:
     if all(len(item) == len(pair) for item in lists) and len(lists) == len(data):
         return dict(zip(pair, map(list, zip(*lists, strict=True)), strict=True))
     return data
+
+
+def new_lines(settings: DataSettings, data: object) -> tuple[Table, list[tuple[str, ...]]]:
+    """Texts to go on from, or with [MASK] where a word is left out."""
+    table = read_new(settings, data, "text")
+    return table, [(text,) for text in text_column(table, settings.text_column, TEXTS, "--text-column")]
 
 
 def text_column(table: Table, flag: str, known: Sequence[str], knob: str) -> list[str]:

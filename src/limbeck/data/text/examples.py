@@ -14,10 +14,11 @@ from limbeck.core.errors import DataError
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import SplitCard
 from limbeck.core.task import TaskInfo
-from limbeck.data.columns import Roles, choose
+from limbeck.data.columns import NO_LABELS, Roles, choose
 from limbeck.data.joins import part_lengths
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.gather import gather
+from limbeck.data.sources.new_rows import read_new
 from limbeck.data.sources.tables import Table, texts_of
 from limbeck.data.splits import (
     RowSelection,
@@ -177,6 +178,17 @@ def read_texts(
     guessed = ", as the labels look (--data.task overrules)" if settings.task == "auto" else ""
     log_card(watcher, card, f"{encoder.task}{guessed}", repeated="with a text seen before")
     return Corpus(**found, card=card, task=encoder.task)
+
+
+def new_texts(settings: DataSettings, data: object) -> tuple[Table, list[tuple[str, ...]]]:
+    """A table of texts or pairs to predict, which needs no labels, and what a model reads of each row."""
+    settings = settings.but(label_column=NO_LABELS)
+    table = read_new(settings, data, "text", ("text1", "text2"))
+    if len(table.columns) == 1 and not settings.text_column:
+        settings = settings.but(text_column=next(iter(table.columns)))
+    roles = choose(table, settings)
+    columns = [texts_of(table, name, "pass --text-column NAME") for name in (roles.text, roles.pair) if name]
+    return table, list(zip(*columns, strict=True))
 
 
 def timing_texts(settings: DataSettings) -> list[tuple[str, str]]:

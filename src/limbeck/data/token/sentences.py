@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,15 +22,12 @@ from limbeck.data.splits import RowSelection, divide, in_order, measured_split
 from limbeck.data.text.labels import match
 from limbeck.data.uids import parts_split_hash
 from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_rows, unlabelled_rows
+from limbeck_runtime.tags import OUTSIDE, is_plain, split_tag, words_of
 
-OUTSIDE = "O"
 _WORDS = ("tokens", "words", "token", "word", "text", "sentence")
 _TAGS = ("tags", "ner_tags", "labels", "label", "ner", "tag", "pos_tags", "upos", "pos", "chunk_tags")
-_ENTITY = re.compile(r"[BIESLU](-.*)?", re.DOTALL)
 _ABSENT = (None, "", -100)
 SENTENCE_SUFFIXES = {*SUFFIXES, *CONLL}
-_IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff"  # each a word of its own
-_WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]+(?:[-'’.][^\W{_IDEOGRAPHS}]+)*|[^\w\s]")
 _COLUMNS = "name columns with --windows.word-column and --windows.tag-column"
 
 
@@ -89,7 +85,7 @@ def new_sentences(settings: DataSettings, windows: WindowSettings, data: object)
     name = find_column(table, windows.word_column, _WORDS, _COLUMNS) or next(iter(table.columns))
     cells = [unboxed(cell) for cell in table.columns[name]]
     return table, [
-        tuple(_WORD.findall(cell)) if isinstance(cell, str) else tuple(map(str, _list(cell, name, table.where(row))))
+        tuple(words_of(cell)) if isinstance(cell, str) else tuple(map(str, _list(cell, name, table.where(row))))
         for row, cell in enumerate(cells)
     ]
 
@@ -177,18 +173,6 @@ def alphabet(sentences: Iterable[Sentence]) -> tuple[str, ...]:
     """Every tag that occurs: O, numbers in rising order, names."""
     found = {tag for sentence in sentences for tag in sentence.tags if tag}
     return tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, int(tag) if tag.isdecimal() else -1, tag)))
-
-
-def is_plain(labels: Iterable[str]) -> bool:
-    """Whether tags do not mark where an entity begins and ends; parts of speech do not."""
-    others = [label for label in labels if label != OUTSIDE]
-    return not others or not all(map(_ENTITY.fullmatch, others))
-
-
-def split_tag(tag: str) -> tuple[str, str]:
-    """Where in its entity a word stands, one of B I E S O, and the entity's type. BILOU has L for E and U for S."""
-    place = {"L": "E", "U": "S"}.get(tag[:1], tag[:1])
-    return place, tag[2:] if tag[1:2] == "-" else ""
 
 
 def scheme(sentences: Iterable[Sequence[str]], labels: Sequence[str]) -> str:

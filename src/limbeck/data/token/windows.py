@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,16 +22,7 @@ from limbeck.data.windows import (
     model_inputs,
     numbered,
 )
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """A word's first token within one window."""
-
-    window: int
-    place: int
-    begin: int  # character
-    margin: int  # tokens to the nearer end of the window
+from limbeck_runtime.tags import first_tokens
 
 
 def encode_sentences(
@@ -52,7 +42,7 @@ def encode_sentences(
         tagged = []
         for item, tokens, mine in cut_windows([row.texts for row in sentences], tokenizer, length, stride):
             sentence = sentences[item]
-            chosen = _best(_word_of(sentence), [(window, tokens["offset_mapping"][window]) for window in mine])
+            chosen = first_tokens(sentence.words, [(window, tokens["offset_mapping"][window]) for window in mine])
             for window in mine:
                 words = sorted((seen.place, word) for word, seen in chosen.items() if seen.window == window)
                 if words:
@@ -60,27 +50,6 @@ def encode_sentences(
                     tagged.append(_window(item, sentence, times[item], inputs, words, ids))
         made[split] = Windows(tagged, uids)
     return build_corpus(found, made, length, "sentences hold no word the tokenizer sees", watcher)
-
-
-def _word_of(sentence: Sentence) -> np.ndarray:
-    """[characters] the word each belongs to, -1 for the spaces between."""
-    return np.concatenate([np.append(np.full(len(word), n), -1) for n, word in enumerate(sentence.words)])
-
-
-def _best(word_of: np.ndarray, windows: Sequence[tuple[int, Sequence[tuple[int, int]]]]) -> dict[int, _Seen]:
-    """For each word the window in which its first token has the most tokens on both sides."""
-    best: dict[int, _Seen] = {}
-    for window, offsets in windows:
-        for place, (begin, end) in enumerate(offsets):
-            # a token may reach back over the space before its word, never over the word's last letter
-            word = int(word_of[end - 1]) if end > begin else -1
-            if word < 0:
-                continue
-            seen = _Seen(window, place, begin, min(place, len(offsets) - 1 - place))
-            before = best.get(word)
-            if before is None or (-seen.begin, seen.margin) > (-before.begin, before.margin):
-                best[word] = seen
-    return best
 
 
 def _window(

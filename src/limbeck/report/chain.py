@@ -1,0 +1,128 @@
+"""What each pass and each export bought and cost: ratios, the model it was made from, and what it counted, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from limbeck.core.record import Arm, Artifact, Comparison, Record
+from limbeck.report import figures as n
+
+SAME = 0.005  # ratios nearer to 1 than this are called equal
+FEW = 0.95  # of what a metric had: who keeps less keeps "only" that
+_SHARES = ("agreement", "share", "energy", "fraction")  # words in the names of figures between 0 and 1
+
+
+def smaller(record: Record, arm: Arm) -> float | None:
+    """How many times smaller than the reference; None of the reference itself and where nothing is counted."""
+    reference, in_all = n.reference_of(record), n.counted_in_all([record])
+    return _ratio(reference, arm, n.bytes_of(reference, in_all), n.bytes_of(arm, in_all))
+
+
+def faster(record: Record, arm: Arm) -> float | None:
+    reference = n.reference_of(record)
+    before, after = ((one.speed.p50_ms if one and one.speed else 0.0) for one in (reference, arm))
+    return _ratio(reference, arm, before, after)
+
+
+def _ratio(reference: Arm | None, arm: Arm, before: float, after: float) -> float | None:
+    return before / after if reference and reference.name != arm.name and before and after else None
+
+
+def gains(record: Record, arm: Arm) -> str:
+    """17.9× smaller and 15.2× faster; what it costs comes last, after a "but"."""
+    ratios = ((smaller(record, arm), "smaller", "larger"), (faster(record, arm), "faster", "slower"))
+    gained = [f"{_times(r)} {up}" for r, up, _ in ratios if r and r >= 1 + SAME]
+    lost = [f"{_times(1 / r)} {down}" for r, _, down in ratios if r and r <= 1 / (1 + SAME)]
+    even = {"smaller": "as large", "faster": "as fast"}
+    gained += [even[up] for r, up, _ in ratios if r and 1 / (1 + SAME) < r < 1 + SAME]
+    return " but ".join(filter(None, (" and ".join(gained), " and ".join(lost))))
+
+
+def _times(ratio: float) -> str:
+    return n.times(ratio) if ratio >= 1.1 else f"{100 * (ratio - 1):.1f}{n.GAP}%"
+
+
+def kept(record: Record, arm: Arm) -> str:
+    """What is left of the quality of the reference, as the end of a sentence."""
+    share = _share(record, arm)
+    if share is None or not 0 < share < 1:
+        return f", and {keeps(record, arm)}" if share is not None else ""
+    only = "but only " if share < FEW else ""
+    return f", {only}{n.share_of(share, 1)} of the {n.primary(record).title} kept"
+
+
+def keeps(record: Record, arm: Arm) -> str:
+    """keeps 98.7 %, or the score, where that is no loss or no share."""
+    share, metric, mine = _share(record, arm), n.primary(record), n.quality(arm, record.metric)
+    if share is not None and 0 < share < 1:
+        return f"keeps {n.share_of(share, 1)}"
+    return f"reaches {n.article(metric.title)}{metric.title} of {n.score(metric, mine.mean if mine else None)}"
+
+
+def _share(record: Record, arm: Arm) -> float | None:
+    """Of the reference's quality; 0 where a share would say nothing, 1 where nothing that reports show is lost."""
+    metric, reference = n.primary(record), n.reference_of(record)
+    mine, theirs = (n.quality(one, metric.name) if one else None for one in (arm, reference))
+    if mine is None or theirs is None:
+        return None
+    if not metric.higher_is_better or mine.mean <= 0 or theirs.mean <= 0:
+        return 0.0
+    same = n.score(metric, mine.mean) == n.score(metric, theirs.mean)
+    return 1.0 if same else mine.mean / theirs.mean
+
+
+def change(record: Record, arm: Arm) -> tuple[float, Comparison | None] | None:
+    """The difference in quality to the model that an artifact comes from, and the paired one where there is one."""
+    artifact, mine = n.artifact_of(record, arm), n.quality(arm, record.metric)
+    if artifact is None or mine is None:
+        return None
+    found = artifact.comparison
+    if found and found.metric == record.metric and len(arm.runs) == 1:
+        return found.difference, found
+    theirs = n.quality(record.arm(artifact.arm), record.metric)
+    return (mine.mean - theirs.mean, None) if theirs else None
+
+
+def made_from(record: Record, arm: Arm) -> Arm | None:
+    """The row that a pass or an export began with: the step before it, or else the arm."""
+    artifact, origin = n.artifact_of(record, arm), None
+    if artifact is None:
+        return None
+    for row in n.models(record):
+        one = n.artifact_of(record, row)
+        if row.name == arm.name:
+            break
+        if one and one.step and one.arm == artifact.arm:
+            origin = row
+    start = record.arm(artifact.arm)
+    if artifact.step and start.role not in ("teacher", "model"):  # the chain led to this arm, and began before it
+        return origin or n.teacher_of(record)
+    return origin or start
+
+
+def exports(record: Record, arm: Arm) -> list[Arm]:
+    return [
+        row for row in n.models(record) if (one := n.artifact_of(record, row)) and one.arm == arm.name and not one.step
+    ]
+
+
+def details(record: Record, arm: Arm) -> list[str]:
+    """What a step says of itself, then what it counted."""
+    artifact = n.artifact_of(record, arm)
+    return list(_details(artifact)) if artifact else []
+
+
+def _details(artifact: Artifact) -> Iterator[str]:
+    if artifact.note:
+        yield artifact.note
+    told = [_figure(name, value) for name, value in artifact.figures.items() if n.known(value)]
+    if told:
+        yield ("parity: " if not artifact.step else "") + ", ".join(told)
+
+
+def _figure(name: str, value: float) -> str:
+    words = name.replace("_", " ")
+    if 0 <= value <= 1 and any(share in name for share in _SHARES):
+        return f"{words} {n.percent(value)}"
+    small = 0 < abs(value) < 1e-3
+    return f"{words} {n.count(value) if value == int(value) else f'{value:.1e}' if small else n.figure(value)}"

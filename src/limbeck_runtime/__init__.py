@@ -1,0 +1,18 @@
+"""Answers with models that `limbeck export` wrote for ONNX Runtime; needs neither torch nor transformers.
+
+    import limbeck_runtime
+
+    model = limbeck_runtime.load("small-onnx")
+    model.predict(["a lovely film"])  # [{"label": "positive", "probability": 0.98}]
+
+or `python -m limbeck_runtime small-onnx "a lovely film"`. NumPy, tokenizers and onnxruntime are all it imports.
+"""
+
+from limbeck_runtime.folder import Facts as Facts
+from limbeck_runtime.folder import UnusableError as UnusableError
+from limbeck_runtime.folder import is_exported as is_exported
+from limbeck_runtime.folder import read_facts as read_facts
+from limbeck_runtime.model import Model as Model
+from limbeck_runtime.model import load as load
+
+__version__ = "0.1.0"
