@@ -1,4 +1,4 @@
-"""A chain of passes as a run: each pass is measured, tokenizer and shapes may change, and nothing is lost when killed."""
+"""A chain of passes as a run: each is measured, tokenizer and shapes may change, and a kill loses nothing."""
 
 import json
 import os

@@ -11,8 +11,10 @@ import torch
 from transformers import PreTrainedModel
 
 from limbeck.core.compress import Change
+from limbeck.core.compressed import declare_layers
 from limbeck.core.errors import DataError
 from limbeck.core.files import write_text
+from limbeck.core.layers import layers_of, rebuild
 from limbeck.core.record import Artifact, Comparison
 from limbeck.core.tap import uninstall
 from limbeck.core.task import TaskInfo
@@ -24,22 +26,30 @@ from limbeck.students.model_folder import read_tokenizer
 
 START, RECOVERY = "start", "recovery"  # steps of a chain that are no pass
 SHAPE_FILE = "shape.json"
+_OF_LAYERS = ("model_type", "compressed_layers")  # what a config says of them
 
 
 def save_shape(model: PreTrainedModel, processor: Any, folder: Path) -> None:
     """All of a model but its weights, which passes may have given other shapes; and its tokenizer."""
     generation = getattr(model, "generation_config", None)
-    shape = {"config": model.config.to_dict(), "generation": generation.to_dict() if generation else None}
+    shape = {
+        "config": {key: value for key, value in model.config.to_dict().items() if key not in _OF_LAYERS},
+        "generation": generation.to_dict() if generation else None,
+        "layers": layers_of(model),
+    }
     write_text(folder / SHAPE_FILE, json.dumps(shape, default=str))
     processor.save_pretrained(folder)
 
 
 def read_shape(like: PreTrainedModel, folder: Path, trusted: bool) -> tuple[PreTrainedModel, Any]:
-    """A model of the class of `like` in that shape, with weights to be loaded; and the tokenizer."""
+    """A model of the architecture of `like` in that shape, with weights to be loaded; and the tokenizer."""
     shape = json.loads((folder / SHAPE_FILE).read_text(encoding="utf-8"))
     attention = uninstall(like).config._attn_implementation
+    ordinary: Any = getattr(type(like), "ordinary", type(like))  # without the layers that passes make
     with torch.random.fork_rng(devices=[]):
-        model = type(like)(type(like.config).from_dict(shape["config"]))
+        model: PreTrainedModel = ordinary(ordinary.config_class.from_dict(shape["config"]))
+    rebuild(model, shape["layers"])
+    declare_layers(model)
     model.set_attn_implementation(attention)
     if shape["generation"] is not None:
         model.generation_config = type(like.generation_config).from_dict(shape["generation"])

@@ -51,6 +51,7 @@ class LowRank(Pass):
     """Puts two thin factors in place of linear layers and word tables."""
 
     calibrates: ClassVar[bool] = True
+    reshapes: ClassVar[bool] = True
     ratio: float = knob(0.5, "part of the parameters of these layers that stays", above=0, below=1)
     energy: float = knob(
         0.0, "instead: part of a layer's squared output that it keeps; 0: not used", at_least=0, below=1

@@ -25,6 +25,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from pydantic import field_validator
+
 from limbeck.core.card import Paper
 from limbeck.core.compress import NO_CALIBRATION, Calibration, Change, Mask, Pass, compression
 from limbeck.core.errors import KnobError
@@ -52,11 +54,25 @@ class Quantize(Pass):
     """Puts integers of 8 or 4 bits in place of the weights of linear layers and tables."""
 
     calibrates: ClassVar[bool] = True
+    reshapes: ClassVar[bool] = True
     bits: Literal[8, 4] = knob(8, "bits per weight")
     group: Literal[32, 64, 128] = knob(64, "weights per scale, at 4 bits; at 8 bits a whole channel has one")
     affine: bool = knob(False, "a zero point beside each scale: for weights that are not centred")
     embeddings: bool = knob(True, "quantise tables of embeddings too")
     keep_float: int = knob(0, "layers that stay float: those that change the outputs most", at_least=0)
+
+    @field_validator("bits", "group", mode="before")
+    @classmethod
+    def _number(cls, value: Any) -> Any:
+        return int(value) if isinstance(value, str) and value.isdigit() else value  # of a flag
+
+    @property
+    def precision(self) -> str:
+        return f"int{self.bits}"
+
+    @property
+    def recoverable(self) -> bool:
+        return False  # integers do not learn
 
     def apply(self, model: nn.Module, mask: Mask, calibration: Calibration = NO_CALIBRATION) -> Change:
         import torch

@@ -66,6 +66,8 @@ class Vocabulary(Pass):
     """Removes the pieces that the texts do not need from tokenizer and model."""
 
     calibrates: ClassVar[bool] = True
+    reshapes: ClassVar[bool] = True
+    retokenizes: ClassVar[bool] = True
 
     mode: Literal["lossless", "aggressive"] = knob("lossless", "keep every piece of the texts, or the frequent ones")
     min_count: int = knob(2, "times that a piece occurs to be kept; for mode aggressive", at_least=1)
@@ -79,12 +81,18 @@ class Vocabulary(Pass):
 
     @model_validator(mode="after")
     def _check_mode(self) -> Self:
-        unused = [name for name in ("min_count", "size") if name in self.model_fields_set]
+        unused = [
+            name for name in ("min_count", "size") if getattr(self, name) != type(self).model_fields[name].default
+        ]
         if self.mode == "lossless" and unused:
             raise KnobError(
                 f"'{unused[0]}' has no effect in the mode 'lossless'", "set mode to aggressive, or leave it out"
             )
         return self
+
+    @property
+    def recoverable(self) -> bool:
+        return self.mode == "aggressive"  # else the model answers as it did
 
     def apply(self, model: nn.Module, mask: Mask, calibration: Calibration = NO_CALIBRATION) -> Change:
         tokenizer, rows = calibration.processor, calibration.texts

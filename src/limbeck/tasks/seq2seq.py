@@ -197,10 +197,10 @@ class Translation(Task[TaughtTexts]):
         return replace(data, rows={GOLD: train, ALL: train}, size=len(train), card=card)
 
     def texts(self, setup: Setup[TaughtTexts], split: str) -> list[tuple[str, str]]:
-        """Sources, and but for test, which is only timed, targets too."""
+        """Sources, and but for test, which is only timed, their targets."""
         part = setup.splits.splits[split]
-        targets = filter(None, part.targets) if split != "test" else ()
-        return [(text, "") for text in (*part.sources, *targets)]
+        targets = part.targets if split != "test" else [""] * len(part)
+        return list(zip(part.sources, targets, strict=True))
 
     def prepare(
         self, data: object, teacher: Model | None, watcher: Watcher, student: Model | None = None
