@@ -1,10 +1,12 @@
 """A small student in three epochs: the teacher's hidden states first, then its answers, on texts of the right length.
 
-Stages:
+Steps:
 
-1. hidden: embeddings and hidden states of every layer against the teacher's, as in TinyBERT without attention scores;
+1. vocabulary: pieces that no training row has go, before anything is learnt; single characters stay, so that every word
+   can be spelled. On the training rows the tokens, and with them the teacher's outputs, are the same.
+2. hidden: embeddings and hidden states of every layer against the teacher's, as in TinyBERT without attention scores;
    each layer learns from the one it was cut from, the last from the last. One epoch.
-2. main: the teacher's distribution at T = 1 (a number: its raw score), and the hidden states still. Two epochs.
+3. main: the teacher's distribution at T = 1 (a number: its raw score), and the hidden states still. Two epochs.
 
 The student is that of `--preset small`: half the layers, a quarter of the feed-forward neurons, word vectors of a third
 of the width, said as an ordinary ELECTRA where the teacher can be one. All of it starts from the teacher's weights, so
@@ -27,8 +29,9 @@ is written, and refused where the disk is too small; --teacher-cache.live runs t
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
 from limbeck.functional.layermap import KEPT
 from limbeck.objectives.tinybert import JIAO_2020, TinyBERT
+from limbeck.passes.vocabulary import Vocabulary
 from limbeck.recipes.defaults import soft
-from limbeck.recipes.recipe import Recipe, StageSettings, Train, recipe
+from limbeck.recipes.recipe import Apply, Recipe, StageSettings, Train, recipe
 
 STATES = TinyBERT(attention=0.0, layers=KEPT)
 
@@ -38,6 +41,7 @@ SMALL = recipe(
         "a student of a tenth of the size: hidden states first, then the teacher's answers, on joined texts too",
         JIAO_2020,
         lambda task: (
+            Apply(Vocabulary()),
             Train(1.0 * STATES, "hidden", StageSettings(epochs=1.0)),
             Train(soft(task, temperature=1.0) + 1.0 * STATES),
         ),
