@@ -215,9 +215,15 @@ def resolve(run: Run, info: TaskInfo) -> Run:
         stages = overlay(
             {name: stage.model_dump() for name, stage in plan.stages(info).items()}, said.get("stages", {})
         )
-        for stage in stages.values():  # a term that only a stage has is meant there
-            for term in [term for term in terms if term in stage["objective"] and term not in planned]:
-                stage["objective"][term] = {**stage["objective"][term], **terms.pop(term)}
+        for name, stage in stages.items():
+            # A term that only a stage has is meant there; of one that the main step has too, all but its share.
+            own = said.get("stages", {}).get(name, {}).get("objective", {})
+            for term in [term for term in terms if term in stage["objective"]]:
+                if term not in planned:
+                    stage["objective"][term] = {**stage["objective"][term], **terms.pop(term)}
+                elif term not in own:
+                    knobs = {key: value for key, value in terms[term].items() if key != "weight"}
+                    stage["objective"][term] = {**stage["objective"][term], **knobs}
         if "labels" in terms and "labels" not in planned and "weight" not in terms["labels"]:
             raise KnobError(
                 f"the recipe '{plan.name}' does not learn from labels, so they are neither weighed nor smoothed",
