@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
-from limbeck import report
 from limbeck.core.card import card_of
 from limbeck.core.metric import metric_of
 from limbeck.core.record import Arm, Comparison, Record
@@ -23,7 +21,6 @@ FORMS = {"tail": ("tail bucket", "student"), "renorm": ("renormalised", "other-1
 LEVELS = {"full": ("whole softmax", "other-2"), "none": ("no teacher", "baseline")}
 PLOT, SIDE, GAP, MARGIN, LEGEND = svg.Canvas(470, 330), 290.0, 44.0, 16.0, 26.0
 _KEPT = re.compile(r"(?P<form>tail|renorm)-(?P<k>\d+)")
-_STYLE = (Path(report.__file__).parent / "style.css").read_text(encoding="utf-8")
 
 
 def page(record: Record) -> str:
@@ -114,23 +111,11 @@ def picture(record: Record) -> str:
     """One file that any page can show: it brings its own paper and style, for light and dark."""
     kept_bytes, took = bytes_bars(record), seconds_bars(record)
     panels = [(MARGIN, MARGIN, str(curve(record))), (MARGIN + PLOT.width + GAP, MARGIN, kept_bytes)]
-    panels.append((MARGIN + PLOT.width + GAP, MARGIN + _height(kept_bytes) + 22, took))
-    tall = max(y + _height(drawn) for _, y, drawn in panels) + MARGIN
+    panels.append((MARGIN + PLOT.width + GAP, MARGIN + svg.height_of(kept_bytes) + 22, took))
+    tall = max(y + svg.height_of(drawn) for _, y, drawn in panels) + MARGIN
     size = svg.Canvas(2 * MARGIN + PLOT.width + GAP + SIDE, tall)
-    placed = [svg.element("g", drawn, transform=f"translate({x:g} {y:g})") for x, y, drawn in panels if drawn]
-    paper = svg.element("rect", width="100%", height="100%", rx=6, style="fill: var(--paper)")
     title = "The number of words kept against perplexity, bytes on disk and seconds of training"
-    drawn = str(svg.picture([svg.element("style", style()), paper, *placed], size, title))
-    return drawn.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) + "\n"
-
-
-def style() -> str:
-    """What the report's style sheet says of charts. An image takes light and dark from a media query only."""
-    root, charts = _STYLE.split("}")[0], next(part for part in _STYLE.split("\n\n") if part.startswith("svg text"))
-    colour = r"light-dark\(([^,]+), ([^)]+)\)"
-    variables = "\n".join(line.strip() for line in root.splitlines() if line.strip().startswith("--"))
-    light, dark = (re.sub(colour, side, variables) for side in (r"\1", r"\2"))
-    return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{charts}\n"
+    return svg.alone([svg.moved(drawn, x, y) for x, y, drawn in panels if drawn], size, title)
 
 
 def curve(record: Record) -> str:
@@ -225,8 +210,3 @@ def _tone(arm: Arm) -> str:
 
 def _bars(name: str, bars: Sequence[plots.Value]) -> str:
     return str(plots.bars([(name, bars)], max(bar.value for bar in bars), SIDE, name)) if bars else ""
-
-
-def _height(drawn: str) -> float:
-    found = re.search(r'<svg viewBox="0 0 [\d.]+ ([\d.]+)"', drawn)
-    return float(found[1]) if found else 0.0

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from limbeck.recipes.recipe import recipe as recipe
     from limbeck.report import Report as Report
     from limbeck.students.families import register as register
+    from limbeck.students.load import load as load
     from limbeck.students.shrink import Shrink as Shrink
     from limbeck.students.shrink import shrink as shrink
     from limbeck.tasks.base import Model as Model

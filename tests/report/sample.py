@@ -20,6 +20,7 @@ from sample_parts import (
     size,
     speed,
 )
+from sample_small import every_small
 from sample_words import every_words
 from sample_writers import every_writer
 
@@ -225,4 +226,5 @@ def every() -> dict[str, Record]:
         "checked compare": checked(comparison()),
         **every_words(),
         **every_writer(),
+        **every_small(),
     }

@@ -10,6 +10,7 @@ from limbeck.core.record import (
     Arm,
     Artifact,
     Comparison,
+    Fidelity,
     Floor,
     LengthSpeed,
     Record,
@@ -22,15 +23,17 @@ from limbeck.core.task import TaskInfo
 LABELS = ("negative", "positive")
 FLOOR = Floor(title="most frequent class (positive)", quality={"accuracy": 0.509})
 # step, what it says of itself, MB in all, ms, accuracy, seconds, what it counted
+START = ("start", "The model before the first pass.", 91.2, 14.8, 0.898, 0.0, {})
 STEPS = (
     (
         "vocabulary",
-        "13,487 of 30,522 pieces kept",
+        "13,487 of 30,522 pieces remain (44.2 %). All 67,349 calibration texts have the same tokens as before. Of 872 "
+        "held-out texts 31 (3.6 %) are segmented otherwise, with 2 new unknown tokens and 0.4 % more tokens.",
         64.9,
         14.5,
         0.898,
         3.1,
-        {"pieces_kept": 13487, "sentences_re-segmented": 0, "new_unknowns": 0},
+        {"pieces": 13487, "held_out_resegmented_share": 0.0, "held_out_new_unknowns": 0},
     ),
     (
         "lowrank",
@@ -41,7 +44,7 @@ STEPS = (
         21.0,
         {"layers_factorised": 13, "mean_rank": 84.5},
     ),
-    ("recovery", "2 epochs on the teacher’s logits", 31.2, 9.1, 0.891, 512.0, {}),
+    ("recovery", "", 31.2, 9.1, 0.891, 512.0, {"agreement": 0.962, "divergence": 0.031}),
     ("quantize", "int8 by channel, 2 layers left float", 8.4, 9.6, 0.889, 4.4, {"layers_left_float": 2}),
 )
 
@@ -90,10 +93,7 @@ def compared(name: str, than: str, difference: float) -> Comparison:
     )
 
 
-def artifact(
-    name: str, arm: str, accuracy: float, whole: float, megabytes: float, ms: float, **more: object
-) -> Artifact:
-    """`whole` is the accuracy of what it is compared with."""
+def artifact(name: str, arm: str, accuracy: float, megabytes: float, ms: float, **more: object) -> Artifact:
     engine = str(more.pop("engine", "ONNX Runtime"))
     load = 2900.0 if engine == "torch" else 410.0
     return Artifact(
@@ -104,25 +104,17 @@ def artifact(
         quality={"accuracy": accuracy, "f1_macro": accuracy - 0.001},
         size=size(megabytes),
         speed=speed(ms, "torch fp32" if engine == "torch" else f"{engine.lower()}", load),
-        comparison=compared(name, arm, accuracy - whole),
         **{"seed": 0, "precision": "float32", **more},
     )
 
 
 def compressed(steps: tuple = STEPS, exported: bool = True) -> Record:
-    """As `limbeck compress --passes vocabulary,lowrank,quantize --export onnx-int8` leaves it."""
-    start = Arm(
-        name="model",
-        title="MiniLM-L6",
-        role="model",
-        shape=shape(6),
-        size=size(91.2, 22.7),
-        speed=speed(14.8),
-        runs=[SeedResult(seed=0, quality={"accuracy": 0.898, "f1_macro": 0.897})],
-    )
+    """As `limbeck compress --passes vocabulary,lowrank,quantize --export onnx-int8` leaves it: the arm is what the
+    chain ends with, and its last step is the same model."""
+    names = [f"{i:02d}-{step}" for i, (step, *_) in enumerate((START, *steps))]
     made = [
         artifact(
-            *(f"{i}-{step}", "model", accuracy, 0.898, megabytes, ms),
+            *(name, "compressed", accuracy, megabytes, ms),
             step=step,
             note=note,
             seconds=seconds,
@@ -130,15 +122,32 @@ def compressed(steps: tuple = STEPS, exported: bool = True) -> Record:
             engine="torch",
             precision="int8" if step == "quantize" else "float32",
         )
-        for i, (step, note, megabytes, ms, accuracy, seconds, figures) in enumerate(steps, 1)
+        for name, (step, note, megabytes, ms, accuracy, seconds, figures) in zip(names, (START, *steps), strict=True)
     ]
+    for i in range(1, len(made)):
+        gap = made[i].quality["accuracy"] - made[i - 1].quality["accuracy"]
+        made[i] = made[i].but(comparison=compared(names[i], names[i - 1], gap))
+    last = made[-1]
+    outcome = Arm(
+        name="compressed",
+        title="compressed",
+        role="student",
+        shape=shape(6),
+        size=last.size,
+        speed=last.speed,
+        runs=[SeedResult(seed=0, quality=last.quality, fidelity=Fidelity(agreement=0.958, divergence=0.03))],
+    )
+    made[-1] = last.but(speed=None)
     if exported:
         parity = {"rows": 872, "agreement": 1.0, "largest_difference": 3.1e-6}
-        made.append(artifact("onnx", "model", 0.889, 0.898, 30.9, 4.9, seconds=11.0, figures=parity))
+        made.append(artifact("onnx", "compressed", 0.889, 30.9, 4.9, seconds=11.0, figures=parity))
         parity = {"rows": 872, "agreement": 0.9931, "largest_difference": 0.21}
         made.append(
-            artifact("onnx-int8", "model", 0.887, 0.898, 8.3, 1.9, seconds=14.0, figures=parity, precision="int8")
+            artifact("onnx-int8", "compressed", 0.887, 8.3, 1.9, seconds=14.0, figures=parity, precision="int8")
         )
+        made[-2:] = [
+            one.but(comparison=compared(one.name, "compressed", one.quality["accuracy"] - 0.889)) for one in made[-2:]
+        ]
     return Record(
         kind="compress",
         name="chain",
@@ -152,10 +161,10 @@ def compressed(steps: tuple = STEPS, exported: bool = True) -> Record:
         task=TaskInfo(kind="classify", labels=LABELS),
         metric="accuracy",
         data=data(1821),
-        arms=[start],
+        arms=[outcome],
         artifacts=made,
         floor=FLOOR,
-        steps={"model": [step for step, *_ in steps]},
+        steps={"compressed": [step for step, *_ in steps]},
         seconds={"recovery": 512.0},
         citations=[HINTON],
     )
@@ -207,9 +216,7 @@ def exported(seeds: int = 3, crowd: bool = False) -> Record:
     ]
     parity = {"rows": 872, "agreement": 0.9954, "largest_difference": 0.18}
     made = [
-        artifact(
-            f"onnx-int8-{s}", "distilled", 0.887 + WOBBLE[s], 0.889, 5.1, 0.97, seed=s, precision="int8", figures=parity
-        )
+        artifact(f"onnx-int8-{s}", "distilled", 0.887 + WOBBLE[s], 5.1, 0.97, seed=s, precision="int8", figures=parity)
         for s in range(seeds)
     ]
     if crowd:
@@ -219,7 +226,6 @@ def exported(seeds: int = 3, crowd: bool = False) -> Record:
                 f"e{i}",
                 "distilled",
                 0.884 + 0.006 * rng.random(),
-                0.889,
                 5 + rng.random(),
                 0.9 + rng.random() / 5,
                 precision=f"int8 variant {i}",

@@ -159,7 +159,7 @@ def test_no_request_leaves(visited) -> None:
 
 def test_charts_are_drawn_once_at_each_width(visited) -> None:
     for width in (360, 1200):
-        # size, latency, difference, calibration, right and wrong, learning, loss, two terms
+        # size and latency, difference, calibration, right and wrong, learning, loss, two terms
         assert visited[0][f"distill.html {width}"]["charts"] == 9
 
 

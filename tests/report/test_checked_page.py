@@ -20,8 +20,9 @@ from limbeck.report import Report, plots, svg
 from limbeck.report import figures as n
 from limbeck.report.answers import calibration, confusions
 from limbeck.report.card import model_card
-from limbeck.report.charts import NARROW, WIDE, differences, standing, trade_offs
+from limbeck.report.charts import NARROW, WIDE, differences, standing
 from limbeck.report.curves import learning
+from limbeck.report.frontier import trade_offs
 from limbeck.report.page import page
 from limbeck.report.table import cells_of, columns, markdown_table, table_rows, terminal_table
 from limbeck.report.warnings import warnings
@@ -161,10 +162,12 @@ def test_equal_values_have_an_axis_with_different_ticks(value: float) -> None:
         assert high - low >= 0.0049
 
 
-@pytest.mark.parametrize("name", ["compare", "distill", "checked compare", "untaught", "contest"])
+@pytest.mark.parametrize(
+    "name", ["compare", "distill", "checked compare", "untaught", "contest", "compress", "exported, crowd"]
+)
 def test_every_mark_has_its_name_and_no_name_covers_another(name: str) -> None:
     record = sample.every()[name]
-    for figure in trade_offs([record]):
+    for figure in (panel for whole in trade_offs([record]) for panel in (whole, *whole.beside)):
         for drawn in (figure.wide, figure.narrow):
             tree = ET.fromstring(drawn)
             marks = [node for node in tree.iter() if "mark" in node.get("class", "").split()]

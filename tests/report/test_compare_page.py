@@ -8,10 +8,10 @@ from sample_compare import COLUMNS, comparison
 
 from limbeck.core.record import Arm, Record
 from limbeck.report import Report
-from limbeck.report.figures import gain_of
+from limbeck.report.figures import change_text, gain_of
 from limbeck.report.page import page
 from limbeck.report.summary import gain_sentences, joint_confidence
-from limbeck.report.table import gain_text, terminal_table, verdict
+from limbeck.report.table import terminal_table, verdict
 
 RECORD = comparison()
 
@@ -59,8 +59,8 @@ def test_the_verdict_is_what_the_interval_allows(low: float, high: float, metric
 
 def test_gains_are_in_points_or_in_the_unit_of_the_metric() -> None:
     found = RECORD.comparisons[0].but(difference=0.0123, low=-0.0004, high=0.025)
-    assert gain_text(RECORD, found).replace("\xa0", " ") == "+1.2 (−0.0 to +2.5)"
-    assert gain_text(RECORD, found.but(metric="pearson")).replace("\xa0", " ") == "+0.012 (−0.000 to +0.025)"
+    assert change_text(RECORD, found).replace("\xa0", " ") == "+1.2 (−0.0 to +2.5)"
+    assert change_text(RECORD, found.but(metric="pearson")).replace("\xa0", " ") == "+0.012 (−0.000 to +0.025)"
 
 
 def test_only_columns_have_a_gain() -> None:

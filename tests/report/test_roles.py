@@ -9,7 +9,7 @@ from limbeck.core.record import Record
 from limbeck.report import Report
 from limbeck.report import figures as n
 from limbeck.report.card import model_card
-from limbeck.report.charts import trade_offs
+from limbeck.report.frontier import trade_offs
 from limbeck.report.summary import caveats, conclusion, headline
 
 
@@ -40,7 +40,7 @@ def test_a_finetuned_student_is_not_distilled() -> None:
 
 def test_students_beside_each_other_are_called_by_how_they_learned() -> None:
     legend = [name for _, name in trade_offs([comparison()])[0].legend]
-    assert legend == ["teacher", "with a teacher", "without a teacher"]
+    assert legend == ["teacher", "with a teacher", "without a teacher", "frontier: nothing is better in both"]
 
 
 def test_eval_says_nothing_of_training() -> None:

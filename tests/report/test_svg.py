@@ -73,7 +73,7 @@ def test_drawings_are_well_formed_and_escaped() -> None:
     name = '<b>&"'
     size = svg.Canvas(300, 200)
     drawn = [
-        plots.scatter([plots.Point(1, 2, "student", name, name, (1.9, 2.1), 0.1)], name, plots.Axis(name), size, name),
+        plots.scatter([plots.Point(1, 2, "student", name, name, (1.9, 2.1), 0.1)], *2 * [plots.Axis(name)], size, name),
         plots.line_chart(
             [plots.Line(((0, 1), (1, 2)), "student", tip=name, ring=(1, 2))],
             plots.Level(3, name, "teacher"),
@@ -100,7 +100,7 @@ def test_one_point_or_a_flat_line_still_has_a_scale() -> None:
     for value in (0.0, 81.5):
         flat = [plots.Line(((0, value), (0, value)), "teacher")]
         for drawn in (
-            plots.scatter([plots.Point(value, value, "teacher")], "x", plots.Axis("y"), size, "one"),
+            plots.scatter([plots.Point(value, value, "teacher")], plots.Axis("x"), plots.Axis("y"), size, "one"),
             plots.line_chart(flat, None, "x", plots.Axis("y"), size, "flat"),
         ):
             ET.fromstring(drawn)

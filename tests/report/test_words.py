@@ -20,9 +20,10 @@ from limbeck.core.task import TaskInfo
 from limbeck.report import figures as n
 from limbeck.report.answers import calibration, closeness
 from limbeck.report.card import model_card
-from limbeck.report.charts import differences, standing, tones, trade_offs
+from limbeck.report.charts import differences, standing, tones
 from limbeck.report.curves import learning
 from limbeck.report.figures import block_length, subject_of, timed
+from limbeck.report.frontier import trade_offs
 from limbeck.report.page import page
 from limbeck.report.summary import caveats, conclusion, headline, speed_conditions
 from limbeck.report.svg import Scale, span
@@ -165,9 +166,7 @@ def _steeper(dev: dict[str, float]) -> dict[str, float]:
 def test_hidden_and_next_words_share_no_axis() -> None:
     figures = trade_offs([words.words(), words.words(kind="generate")])
     assert [figure.title for figure in figures] == [
-        f"{what} against perplexity ({kind})"
-        for kind in ("fill-mask", "text-generation")
-        for what in ("Size", "Latency")
+        f"Size and latency against perplexity ({kind})" for kind in ("fill-mask", "text-generation")
     ]
 
 
@@ -184,7 +183,7 @@ def test_a_contest_is_led_by_its_best_student() -> None:
     assert places == sorted(places)
     assert page([record]).count('class="lead"') == 1
     ends = re.findall(r'<polyline points="([^"]*)" class="chain">', trade_offs([record, record])[0].wide)
-    assert [len(path.split()) for path in ends] == [4]  # of two runs of one name, teacher and best student each
+    assert [len(path.split()) for path in ends] == [2, 2]  # of each run, teacher and best student
     assert standing(words.words()) is None
 
 

@@ -23,10 +23,11 @@ from limbeck.report import Report
 from limbeck.report import figures as n
 from limbeck.report.answers import calibration, closeness
 from limbeck.report.card import comparison_card, model_card
-from limbeck.report.charts import differences, standing, trade_offs
+from limbeck.report.charts import differences, standing
 from limbeck.report.curves import learning
 from limbeck.report.figures import gain_of, subject_of
 from limbeck.report.figures import models as models_of
+from limbeck.report.frontier import trade_offs
 from limbeck.report.page import marked, page, section
 from limbeck.report.summary import conclusion, gap_sentences, headline, joint_confidence, speed_conditions
 from limbeck.report.table import columns, markdown_table
@@ -90,7 +91,7 @@ def test_the_papers_table_on_page_and_card() -> None:
     assert rows[-1].startswith("| distilled, int8 in CTranslate2 | 35.0 | 34.8 | 0.3 | 56.9 | – | – | 30.5 % |")
     words = Reader(page([record])).text
     assert "31.0 ± 0.5 %" in words
-    assert words.index("beam adds") < words.index("Size against BLEU")
+    assert words.index("beam adds") < words.index("Size and latency against BLEU")
 
 
 def test_a_page_of_many_translators_has_two_tables_instead_of_one_too_wide() -> None:
@@ -209,6 +210,10 @@ def test_a_student_in_int8_is_not_another_student() -> None:
 
 def test_the_headline_tells_both_depths() -> None:
     assert plain(headline(writers.translated())) == (
+        "The 3+1-layer student in CTranslate2 as int8 keeps 94.9 % of the teacher’s BLEU "
+        "and is 8.6× smaller and 33.8× faster."
+    )
+    assert plain(headline(writers.translated().but(artifacts=[]))) == (
         "The 3+1-layer student keeps 94.4 % of the teacher’s BLEU "
         "at 33 % of the time per sentence and 46 % of the bytes."
     )
@@ -226,9 +231,10 @@ def test_no_page_or_card_of_translators_speaks_of_blocks_or_right_answers(name: 
 
 def test_charts_of_translators() -> None:
     record = writers.translated()
-    assert [figure.title for figure in trade_offs([record])] == ["Size against BLEU", "Latency against BLEU"]
+    assert [figure.title for figure in trade_offs([record])] == ["Size and latency against BLEU"]
+    assert len(trade_offs([record])[0].beside) == 1
     assert all("Better lies up" in figure.caption for figure in trade_offs([record]))
-    assert "one sentence, decoded with a beam of 5" in trade_offs([record])[1].caption
+    assert "one sentence, decoded with a beam of 5" in trade_offs([record])[0].caption
     assert not trade_offs([record.but(arms=record.arms[:1], artifacts=[])]), "one mark alone shows nothing"
     assert learning(record).title == "BLEU on the dev split"
     assert standing(writers.compared()).title == "BLEU of every model"

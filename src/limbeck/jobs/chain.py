@@ -72,7 +72,7 @@ def make_artifact(
         note=change.note,
         figures={**{key: value for key, value in fidelity.items() if value is not None}, **change.figures},
         quality=found.scores,
-        comparison=_compared(arm.data.info, name, found, before, arm.run.measure.bootstrap) if before else None,
+        comparison=compared(arm.data.info, name, found, before, arm.run.measure.bootstrap) if before else None,
     )
 
 
@@ -89,7 +89,7 @@ def _precision(arm: ArmPlan, number: int) -> str:
     return next(filter(None, reversed(applied)), "float32")
 
 
-def _compared(
+def compared(
     info: TaskInfo, name: str, found: Evaluation, before: tuple[str, Evaluation], rounds: int
 ) -> Comparison | None:
     """On the rows that both answer; blocks of text in other tokens are other rows."""

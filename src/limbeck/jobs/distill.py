@@ -12,6 +12,7 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Watcher
 from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import AnyModel, documented, parse_arguments
+from limbeck.jobs.exporting import with_exports
 from limbeck.jobs.folder import locked, publish
 from limbeck.jobs.record import build_record
 from limbeck.jobs.result import Result, make_result
@@ -74,7 +75,7 @@ def distill(
     watcher = watcher or Silent()
     with locked(arguments.run.out, resume=resume) as folder:
         finished = pipeline.run(arguments, {DISTILLED: arguments.run}, folder, watcher, callbacks)
-        record = build_record(finished, command, watcher)
+        record = with_exports(build_record(finished, command, watcher), finished, watcher)
         publish(finished.best()[1].model, folder / "student", card=Report((record,)).markdown())
         result = make_result(finished, record, folder / "student", arguments.temporary)
         watcher.at(MEASURING, 1.0)

@@ -24,6 +24,7 @@ from limbeck.core.record import Failure
 from limbeck.jobs.arguments import Arguments
 from limbeck.jobs.budget import fit_to_budget
 from limbeck.jobs.compare_settings import CompareRun
+from limbeck.jobs.exporting import check_exports
 from limbeck.jobs.folder import ensure_saved, write_or_match_run
 from limbeck.jobs.plan import ArmPlan, active_parameters, label_notes, plan_arm, trials, with_baselines
 from limbeck.jobs.record import Finished, timed_as
@@ -49,6 +50,7 @@ def run(
 
     # Prepare: the task, its teacher, the rows in the teacher's tokens
     setup = _prepare(arguments, columns, watcher)
+    check_exports(settings, setup.info.kind, folder)
 
     # Plan: a student and its steps for every column; then the run is written down, or matches the one begun here
     planned = _plan(columns, setup, arguments.student, watcher, failed)
@@ -101,6 +103,7 @@ def run_without_teacher(
     settings: Job, arm: ArmPlan, setup: Setup, folder: Path, watcher: Watcher, callbacks: Sequence[TrainerCallback]
 ) -> Finished:
     """The same from the trials on, for a model that learns from labels alone."""
+    check_exports(settings, setup.info.kind, folder)
     write_or_match_run(folder, settings, setup.fingerprints)
     watcher.plan(_progress(settings, setup, [arm]))
     results, _ = _trials([arm], folder, watcher, callbacks, keep_going=False)

@@ -6,8 +6,8 @@ Linear layers and tables of embeddings become integers; norms, biases and what f
 does at 4 bits the head that makes answers of states. A matrix that two layers share stays one. Weights become float
 again when they are used, so a file shrinks four or seven times, and PyTorch does not get faster: for speed, export.
 
-Where some layers must stay float, `keep_float` of them do: those whose quantisation alone changes the model's outputs
-most on calibration rows, by ‖y′ − y‖² / ‖y‖².
+Where some linear layers must stay float, `keep_float` of them do: those whose quantisation alone changes the model's
+outputs most on calibration rows, by ‖y′ − y‖² / ‖y‖².
 
 Example:
 
@@ -18,7 +18,7 @@ Example:
     layer = torch.nn.Sequential(torch.nn.Linear(64, 64))
     change = Quantize(bits=8).apply(layer, Mask())
     assert layer[0].codes.dtype == torch.int8
-    assert change.figures["bytes_after"] == 64 * 64 + 4 * 64 + 4 * 64  # codes, scales, biases
+    assert change.figures["bytes_after"] == 64 * 64 + 64 * (4 + 1 + 4)  # codes; scales, zero points, biases
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Quantize(Pass):
     reshapes: ClassVar[bool] = True
     bits: Literal[8, 4] = knob(8, "bits per weight")
     group: Literal[32, 64, 128] = knob(64, "weights per scale, at 4 bits; at 8 bits a whole channel has one")
-    affine: bool = knob(False, "a zero point beside each scale: for weights that are not centred")
+    affine: bool = knob(True, "a zero point beside each scale: a smaller error for a byte per scale")
     embeddings: bool = knob(True, "quantise tables of embeddings too")
-    keep_float: int = knob(0, "layers that stay float: those that change the outputs most", at_least=0)
+    keep_float: int = knob(0, "linear layers that stay float: those that change the outputs most", at_least=0)
 
     @field_validator("bits", "group", mode="before")
     @classmethod
@@ -140,7 +140,7 @@ class Quantize(Pass):
         """‖y′ − y‖² / ‖y‖² over calibration rows, where only that matrix is quantised."""
         import torch
 
-        from limbeck.core.layers import matrix
+        from limbeck.core.layers import is_table, matrix
         from limbeck.passes.calibration import run
 
         if not calibration.batches:
@@ -153,6 +153,8 @@ class Quantize(Pass):
         scale = sum(float(y.square().sum()) for y in truth)
         found = {}
         for name, members in groups.items():
+            if any(is_table(module) for module in members.values()):
+                continue
             weight = matrix(members[name])
             kept = weight.detach().clone()
             with torch.no_grad():

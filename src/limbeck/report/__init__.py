@@ -42,6 +42,12 @@ class Report:
         record = self.records[0]
         return comparison_card(record) if record.kind == "compare" else model_card(record)
 
+    def frontier(self) -> str:
+        """Size and latency against quality as one picture, an SVG file."""
+        from limbeck.report.frontier import picture
+
+        return picture(self.records)
+
     def __str__(self) -> str:
         """The tables of the terminal, plain and 80 columns wide."""
         import io
@@ -57,7 +63,8 @@ class Report:
         return "\n".join(line.rstrip() for line in written.get().strip("\n").splitlines())
 
     def save(self, path: Path | str) -> Path:
-        """Writes the page (.html, or report.html in a folder) or the Markdown (.md), whole or not at all."""
+        """Writes the page (.html, or report.html in a folder), the Markdown (.md) or the frontier of size, latency and
+        quality alone (.svg), whole or not at all."""
         path = Path(path)
         if path.is_dir() or not path.suffix:
             path = path / "report.html"
@@ -65,4 +72,8 @@ class Report:
             return write_text(path, self.html())
         if path.suffix == ".md":
             return write_text(path, self.markdown())
-        raise KnobError(f"a report cannot be written as {path.name}", "end the name in .html or .md, or give a folder")
+        if path.suffix == ".svg":
+            return write_text(path, self.frontier())
+        raise KnobError(
+            f"a report cannot be written as {path.name}", "end the name in .html, .md or .svg, or give a folder"
+        )

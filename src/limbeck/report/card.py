@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 
 from limbeck.core.record import Arm, Record, SplitCard
+from limbeck.report import chain, summary
 from limbeck.report import figures as n
-from limbeck.report import summary
 from limbeck.report.table import escape_markdown, full, markdown_table
 from limbeck.report.warnings import failure_sentences, warnings
 
@@ -16,6 +16,11 @@ _LOAD = """from transformers import {auto}, AutoTokenizer
 name = {name}
 tokenizer = AutoTokenizer.from_pretrained(name)
 model = {auto}.from_pretrained(name).eval()
+"""
+_LOAD_COMPRESSED = """import limbeck
+
+model, tokenizer = limbeck.load({name})
+model.eval()
 """
 _CLASSIFY = """with torch.no_grad():
     logits = model(**tokenizer({texts}, truncation=True, return_tensors="pt")).logits[0]
@@ -62,6 +67,10 @@ _SNIPPETS = {
     "question-answering": ("AutoModelForQuestionAnswering", f"import torch\n{_LOAD}{_ANSWER}"),
     "translation": ("AutoModelForSeq2SeqLM", f"{_LOAD}{_TRANSLATE}"),
 }
+_EXPORTED = """import limbeck_runtime  # needs no torch
+
+model = limbeck_runtime.load({path})
+print(model.predict(["a text"]))"""
 _WITHOUT_TORCH = ("CTranslate2", "ONNX Runtime")
 _TRANSLATION_LIMITS = (
     "BLEU and chrF count the words and characters shared with one reference; they mean little for a single sentence.",
@@ -80,9 +89,10 @@ def model_card(record: Record, model_id: str = "") -> str:
         escape_markdown(summary.conclusion(record)),
         _results(record),
         _list(summary.gap_sentences(record)),
+        _list(_details(record)),
         _meanings(record, subject),
         f"## Use\n\n```python\n{_snippet(record, model_id)}\n```",
-        *_artifacts(record),
+        *_exports(record),
         _training(record, subject) if subject else "",
         *_data_and_limits(record),
     ]
@@ -157,7 +167,10 @@ def _meanings(record: Record, subject: Arm | None) -> str:
 
 
 def _snippet(record: Record, model_id: str) -> str:
+    """With transformers, which refuses a folder with layers that a pass made; `limbeck.load` opens it."""
     auto, snippet = _SNIPPETS[record.task.tag]
+    if record.kind == "compress" and auto:
+        snippet = snippet.replace(_LOAD, _LOAD_COMPRESSED)
     return snippet.format(
         auto=auto,
         name=json.dumps(model_id or "path/to/this/folder"),
@@ -167,19 +180,31 @@ def _snippet(record: Record, model_id: str) -> str:
     )
 
 
-def _artifacts(record: Record) -> Iterator[str]:
-    """Where the same student lies for another engine, and its figures there."""
-    metric = n.primary(record)
-    for artifact in record.artifacts:
-        score = artifact.quality.get(metric.name)
-        figures = [f"{metric.title} {n.score(metric, score)}"] if score is not None else []
-        figures += [f"{n.megabytes(artifact.size.bytes_on_disk)} on disk"] if artifact.size else []
+def _details(record: Record) -> Iterator[str]:
+    """What each pass and export says of itself."""
+    for row in n.models(record):
+        if told := chain.details(record, row):
+            yield f"“{row.title}”: {' · '.join(told)}"
+
+
+def _exports(record: Record) -> Iterator[str]:
+    """Where the same model lies for another engine, its figures there, and how to use the last for ONNX Runtime."""
+    metric, in_all, snippet = n.primary(record), n.counted_in_all([record]), ""
+    for row in n.models(record):
+        artifact, score = n.artifact_of(record, row), n.quality(row, metric.name)
+        if artifact is None or artifact.step:
+            continue
+        figures = [f"{metric.title} {n.score(metric, score.mean, score.sd)}"] if score else []
+        figures += [f"{n.megabytes(n.bytes_of(row, in_all))} {'in all' if in_all else 'on disk'}"] if row.size else []
         rate = f"{n.units(record).input}s/s"
-        figures += [f"{n.figure(artifact.speed.sentences_per_second)} {rate}"] if artifact.speed else []
+        figures += [f"{n.figure(row.speed.sentences_per_second)} {rate}"] if row.speed else []
         light = ", which needs no torch" if artifact.engine in _WITHOUT_TORCH else ""
         came = f": {', '.join(figures)}" if figures else ""
         what = f"a student in {artifact.precision} for {artifact.engine}{light}"
         yield f"The folder {_code(artifact.path)} of the run holds {what}{came}."
+        if artifact.engine == "ONNX Runtime":
+            snippet = _EXPORTED.format(path=json.dumps(artifact.path))
+    yield f"```python\n{snippet}\n```" if snippet else ""
 
 
 def _training(record: Record, subject: Arm) -> str:
@@ -193,7 +218,8 @@ def _training(record: Record, subject: Arm) -> str:
     made = f"Limbeck {record.machine.versions.get('limbeck', '')}".strip()
     if record.kind in ("eval", "bench"):
         return _paragraphs(f"## Measuring\n\nMeasured with {made}.", "\n".join(lines), _knobs(record))
-    return _paragraphs(f"## Training\n\nTrained with {made}.", "\n".join(lines), _knobs(record))
+    done = "Compressed" if record.kind == "compress" else "Trained"
+    return _paragraphs(f"## Training\n\n{done} with {made}.", "\n".join(lines), _knobs(record))
 
 
 def _knobs(record: Record) -> str:

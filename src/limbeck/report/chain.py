@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import starmap
 
 from limbeck.core.record import Arm, Artifact, Comparison, Record
 from limbeck.report import figures as n
@@ -72,32 +73,38 @@ def _share(record: Record, arm: Arm) -> float | None:
 
 
 def change(record: Record, arm: Arm) -> tuple[float, Comparison | None] | None:
-    """The difference in quality to the model that an artifact comes from, and the paired one where there is one."""
-    artifact, mine = n.artifact_of(record, arm), n.quality(arm, record.metric)
+    """The difference in quality to what an artifact was made from, and the paired one where there is one."""
+    artifact, origin, mine = n.artifact_of(record, arm), made_from(record, arm), n.quality(arm, record.metric)
     if artifact is None or mine is None:
         return None
     found = artifact.comparison
     if found and found.metric == record.metric and len(arm.runs) == 1:
         return found.difference, found
-    theirs = n.quality(record.arm(artifact.arm), record.metric)
+    theirs = n.quality(origin, record.metric) if origin else None
     return (mine.mean - theirs.mean, None) if theirs else None
 
 
 def made_from(record: Record, arm: Arm) -> Arm | None:
     """The row that a pass or an export began with: the step before it, or else the arm."""
-    artifact, origin = n.artifact_of(record, arm), None
-    if artifact is None:
+    rows, artifact = n.models(record), n.artifact_of(record, arm)
+    of, led = artifact.arm if artifact else arm.name, n.is_outcome(record, artifact.arm if artifact else arm.name)
+    if (artifact and artifact.step == n.START) or not (artifact or led):
         return None
+    steps = [row for row in rows if (one := n.artifact_of(record, row)) and one.step and one.arm == of]
+    if artifact and artifact.step:
+        steps = steps[: [row.name for row in steps].index(arm.name)]
+    whole = [row for row in rows if row.name == of and artifact and not (artifact.step and led)]
+    return next(iter([*whole, *reversed(steps)] if led else [*reversed(steps), *whole]), None)
+
+
+def proven_losses(record: Record) -> list[tuple[Arm, Comparison]]:
+    """The steps and exports that cost more quality than chance explains."""
+    higher, found = n.primary(record).higher_is_better, []
     for row in n.models(record):
-        one = n.artifact_of(record, row)
-        if row.name == arm.name:
-            break
-        if one and one.step and one.arm == artifact.arm:
-            origin = row
-    start = record.arm(artifact.arm)
-    if artifact.step and start.role not in ("teacher", "model"):  # the chain led to this arm, and began before it
-        return origin or n.teacher_of(record)
-    return origin or start
+        paired = change(record, row)
+        if paired and paired[1] and (paired[1].high < 0 if higher else paired[1].low > 0):
+            found.append((row, paired[1]))
+    return found
 
 
 def exports(record: Record, arm: Arm) -> list[Arm]:
@@ -113,11 +120,24 @@ def details(record: Record, arm: Arm) -> list[str]:
 
 
 def _details(artifact: Artifact) -> Iterator[str]:
+    """A step's own words name what it counted; where it has none, and of an export, the figures speak."""
+    told = {name: value for name, value in artifact.figures.items() if n.known(value)}
     if artifact.note:
         yield artifact.note
-    told = [_figure(name, value) for name, value in artifact.figures.items() if n.known(value)]
-    if told:
-        yield ("parity: " if not artifact.step else "") + ", ".join(told)
+    if not artifact.step:
+        rows = told.pop("rows", None)
+        where = f" on {n.plural(int(rows), 'row')}" if rows else ""
+        yield from [f"Beside its source{where}: {_listed(told)}"] if told else []
+        return
+    if (agree := told.pop("agreement", None)) is not None:  # with the teacher
+        yield f"{n.percent(agree)} of predictions are the teacher’s"
+    told.pop("divergence", None)
+    if told and not artifact.note:
+        yield _listed(told)
+
+
+def _listed(figures: Mapping[str, float]) -> str:
+    return ", ".join(starmap(_figure, figures.items()))
 
 
 def _figure(name: str, value: float) -> str:

@@ -47,9 +47,9 @@ def tones(record: Record) -> dict[str, str]:
     """A colour and shape for each arm: that of its role, or a spare one when the role has one already. What became of
     an arm has that of a pass or of an export."""
     roles: dict[str, str] = {arm.name: "student" if arm.role == "model" else arm.role for arm in record.arms}
+    became = {n.row_name(one): STEP if one.step else EXPORT for one in record.artifacts}
     if (start := n.reference_of(record)) and n.is_frontier(record):
-        roles[start.name] = "teacher"
-    became = {one.name: STEP if one.step else EXPORT for one in record.artifacts}
+        (became if start.name in became else roles)[start.name] = "teacher"
     if record.kind == "compare":  # more arms than colours: the role is shown, and names tell the arms apart
         return roles | became
     chosen: dict[str, str] = {}

@@ -20,6 +20,7 @@ T = TypeVar("T")
 GAP = "\u00a0"  # between a number and its unit, where a line must not break
 MINUS = "\u2212"
 NOTHING = "–"
+START = "start"  # the step of a chain that is the model before its first pass
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,24 @@ def metric_named(record: Record, name: str) -> Metric:
 
 def models(record: Record) -> list[Arm]:
     """One for each row of a table: every arm, then every artifact in the shape of the arm that it comes from. An
-    artifact that several seeds have is one row."""
-    rows, origins, titles = list(record.arms), {arm.name: arm for arm in record.arms}, Counter[str]()
+    artifact that several seeds have is one row. The last step of a chain is the arm itself, and one row with it: where
+    the chain is all there is, in its place there, elsewhere among the arms."""
+    chained, origins = record.kind == "compress", {arm.name: arm for arm in record.arms}
+    ends = {same[0].arm: same for same in artifacts(record) if same[0].step and is_outcome(record, same[0].arm)}
+    rows, titles = [arm for arm in record.arms if not (chained and arm.name in ends)], Counter[str]()
     for same in artifacts(record):
-        one = same[0]
-        title = one.title.removeprefix(f"{one.arm}, ") if record.kind == "compress" else one.title
+        one, origin = same[0], origins[same[0].arm]
+        last = ends.get(one.arm) == same
+        if last and not chained:
+            continue
+        title = one.title.removeprefix(f"{one.arm}, ") if chained else one.title
+        title = START if one.step == START else title
         titles[title] += 1
         title = title if titles[title] == 1 else f"{title} {titles[title]}"
         runs = [SeedResult(seed=a.seed, quality=a.quality, seconds=a.seconds) for a in same]
-        own = {"name": one.name, "title": title, "role": "student", "size": one.size, "speed": one.speed}
-        rows.append(origins[one.arm].model_copy(update={**own, "runs": runs, "objective": ""}))
+        speed = one.speed or (origin.speed if last else None)
+        own = {"name": row_name(one), "title": title, "role": "student", "size": one.size, "speed": speed}
+        rows.append(origin.model_copy(update={**own, "runs": runs, "objective": ""}))
     return rows
 
 
@@ -90,16 +99,35 @@ def artifacts(record: Record) -> list[list[Artifact]]:
     return list(made.values())
 
 
+def row_name(artifact: Artifact) -> str:
+    """Artifacts of several arms may share their names."""
+    return f"{artifact.arm}/{artifact.name}"
+
+
 def artifact_of(record: Record, arm: Arm) -> Artifact | None:
     """What a row of a table comes from, if not from training alone."""
-    return next((one for one in record.artifacts if one.name == arm.name), None)
+    return next((one for one in record.artifacts if row_name(one) == arm.name), None)
+
+
+def is_outcome(record: Record, arm: str) -> bool:
+    """Whether a chain led to the arm, and did not begin with it."""
+    return any(one.step == START and one.arm == arm for one in record.artifacts)
+
+
+def is_between(record: Record, arm: Arm) -> bool:
+    """Whether a row is a step of a chain that goes on: nobody will use that model."""
+    one, subject = artifact_of(record, arm), subject_of(record)
+    return bool(one and one.step) and not (subject and subject.name == arm.name)
 
 
 def reference_of(record: Record) -> Arm | None:
     """What others are measured against: the model that a chain starts from, the teacher, the first model timed."""
-    starts = [arm for one in record.artifacts if (arm := record.arm(one.arm)).role in ("teacher", "model")]
+    if record.kind == "compress" and record.artifacts:
+        one = next((one for one in record.artifacts if one.step == START), record.artifacts[0])
+        name = row_name(one) if one.step == START else one.arm
+        return next(row for row in models(record) if row.name == name)
     first = record.arms[0] if record.arms and record.arms[0].role == "model" else None
-    return (starts[0] if starts and record.kind == "compress" else None) or teacher_of(record) or first
+    return teacher_of(record) or first
 
 
 def is_frontier(record: Record) -> bool:
@@ -174,7 +202,7 @@ def final_of(record: Record) -> Arm | None:
     subject = subject_of(record)
     if record.kind != "distill" or subject is None or len(students_of(record)) != 1:
         return subject
-    made = {one.name for one in record.artifacts if not one.step and one.arm == subject.name}
+    made = {row_name(one) for one in record.artifacts if not one.step and one.arm == subject.name}
     rows = [row for row in models(record) if row.name in made and quality(row, record.metric) and row.size]
     return rows[-1] if rows else subject
 
@@ -359,6 +387,14 @@ def difference(metric: Metric, value: float) -> str:
 def points(share: float) -> str:
     """A signed difference of shares."""
     return _minus(f"{100 * share:+.1f}{GAP}points")
+
+
+def change_text(record: Record, change: Comparison) -> str:
+    """+1.2 (−0.1 to +2.5): points of a share, or the metric's own unit. An end keeps its sign when it rounds to 0."""
+    metric = metric_named(record, change.metric)
+    factor, digits = (100, 1) if metric.unit == "share" else (1, decimals(metric))
+    middle, low, high = (f"{factor * value:+.{digits}f}" for value in (change.difference, change.low, change.high))
+    return f"{middle} ({low}{GAP}to{GAP}{high})".replace("-", MINUS)
 
 
 def count(value: float) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from limbeck.core.errors import DataError
 from limbeck.core.metric import Metric
 from limbeck.core.record import Arm, Record
 from limbeck.report import chain, charts, plots, svg
@@ -42,11 +43,11 @@ def trade_offs(records: Sequence[Record]) -> list[Figure]:
 
 def picture(records: Sequence[Record]) -> str:
     """The frontier as one SVG file that any page can show: it brings its own paper, style and legend, for light and
-    dark. Records of another kind of quality than the first are left out; "" where there is nothing to draw."""
+    dark. Records of another kind of quality than the first are left out."""
     same = [record for record in records if _kind_of_quality(record) == _kind_of_quality(records[0])]
     figure = _pair(same, n.primary(same[0]).title, len(same) == 1, (PANEL,))
     if figure is None:
-        return ""
+        raise DataError("no two models have both a score and a size or a latency", "give the records of other runs")
     panels = [panel.wide for panel in (figure, *figure.beside)]
     width = 2 * MARGIN + len(panels) * PANEL.width + (len(panels) - 1) * GAP
     parts, x, y = [], MARGIN, MARGIN
@@ -100,7 +101,7 @@ def _points(record: Record, cost: str, same: Sequence[Record], prefix: str, sing
     points, metric, tone, in_all = [], n.primary(record), charts.tones(record), n.counted_in_all(same)
     for arm in n.models(record):
         y, size = n.quality(arm, record.metric), n.bytes_of(arm, in_all)
-        if y is None:
+        if y is None or (n.is_between(record, arm) and n.at_floor(record, arm)):  # not yet trained: nothing to trade
             continue
         if cost == "Size" and size:
             x, unit = size / 1e6, n.megabytes(size)
@@ -181,8 +182,14 @@ def _caption(
         )
     if shares:
         reference = n.reference_of(records[0])
-        whose = "the teacher’s" if reference and reference.role == "teacher" else "the first model’s"
-        caption += f" Thin lines: {n.listed([level.label for level in shares])} of {whose} {metric.title}."
+        whose = (
+            "the teacher’s"
+            if reference and reference.role == "teacher"
+            else f"“{reference.title}”’s"
+            if reference
+            else ""
+        )
+        caption += f" Thin line{'s' * (len(shares) > 1)}: {n.listed([level.label for level in shares])} of {whose} {metric.title}."
     return caption + (" The best of each size is named, the others when pointed at." if len(points) > NAMED else "")
 
 
@@ -205,8 +212,10 @@ def _legend(records: Sequence[Record], points: Sequence[plots.Point], front: Seq
         lines.append((svg.line_swatch("front"), "frontier: nothing is better in both"))
     entries = [(svg.swatch(tone), name) for tone, name in _ROLE_NAMES.items() if tone in shown]
     if len(records) == 1 and records[0].kind != "compare":
-        scored = [arm for arm in records[0].arms if n.quality(arm, records[0].metric)]
+        start = n.reference_of(records[0])
+        named = [arm for arm in n.models(records[0]) if n.quality(arm, records[0].metric)]
+        named = [arm for arm in named if not n.artifact_of(records[0], arm) or (start and arm.name == start.name)]
         became = {STEP if one.step else EXPORT for one in records[0].artifacts}
         kinds = [(svg.swatch(tone), _ROLE_NAMES[tone]) for tone in (STEP, EXPORT) if tone in shown & became]
-        entries = [*charts.legend_of(records[0], scored), *kinds]
+        entries = [*charts.legend_of(records[0], named), *kinds]
     return (*entries, *lines)

@@ -195,7 +195,7 @@ def told_apart(records: Sequence[Record]) -> list[Record]:
 
 
 def section(record: Record, anchor: str) -> Section:
-    crowded, unit = record.kind == "compare", n.units(record)
+    crowded, unit, small = record.kind == "compare", n.units(record), n.is_frontier(record)
     chosen = _chosen(record) if crowded else record.arms
     arms = [arm for arm in chosen if any(run.per_class for run in arm.runs)]
     keys, costs = halves(record) if crowded and unit.decoded else (full(record), ())
@@ -226,7 +226,7 @@ def section(record: Record, anchor: str) -> Section:
         curve_panels=curves.curve_panels(record) if crowded else [],
         gains=summary.gain_sentences(record) if crowded else [],
         gaps=summary.gap_sentences(record),
-        models=_model_table([record], (*keys, *more) if crowded else ()),
+        models=_model_table([record], (*keys, *more) if crowded or small else ()),
         costs=_model_table([record], costs) if costs else None,
         speed=summary.speed_conditions(record),
         metrics=_metrics(record),
@@ -340,7 +340,8 @@ def _metrics(record: Record) -> list[tuple[str, str, list[str]]]:
     apart, metric = [n.fidelity(arm, "divergence") for arm in rows], n.metric_named(record, "divergence")
     if any(apart):
         table.append((metric.title, metric.meaning, [n.figure(s.mean) if s else n.NOTHING for s in apart]))
-    for column in columns([record], _NOT_IN_PAPER) if n.units(record).decoded else []:
+    elsewhere = n.units(record).decoded or (n.is_frontier(record) and record.kind != "bench")
+    for column in columns([record], _NOT_IN_PAPER) if elsewhere else []:
         table.append((column.title, "", [cells_of(record, arm, [column])[0].text for arm in rows]))
     return table
 

@@ -19,8 +19,9 @@ def headline(record: Record) -> str:
     subject, teacher = n.subject_of(record), n.teacher_of(record)
     if subject is None:
         return f"{record.name} holds no models."
-    if n.at_floor(record, subject):
-        return _at_floor(record, subject, teacher)
+    for model in (subject, n.final_of(record)):
+        if model and n.at_floor(record, model):
+            return _at_floor(record, model, teacher)
     if text := _became(record, subject):
         return text
     if teacher is not None and subject is not teacher:
@@ -69,7 +70,7 @@ def _at_floor(record: Record, arm: Arm, teacher: Arm | None) -> str:
     """Without a word of what was kept or what it costs: there is nothing to praise."""
     metric, found, floor = n.primary(record), n.quality(arm, record.metric), n.floor_score(record)
     who = arm.title if arm.role == "model" else _subject(record, arm, teacher)
-    who = f"“{arm.title}”" if n.artifact_of(record, arm) else who
+    who = f"“{arm.title}”" if record.kind == "compress" else who
     answer = f"{who} answers “{arm.runs[0].constant}” throughout" if n.is_constant(arm) else ""
     if found is None or floor is None:
         return f"{answer}."
@@ -203,25 +204,36 @@ def conclusion(record: Record) -> str:
 
 
 def _lost(record: Record, subject: Arm) -> str:
-    """Whether what a chain lost is more than chance."""
-    artifact = n.artifact_of(record, subject)
-    if artifact and artifact.comparison:
-        return _titled(record, artifact.comparison)
-    if n.quality(subject, record.metric) is None:
-        return ""
-    return "The result was not compared with its start row by row, so what chance did to the score is not known."
+    """What a chain lost, and whether that is more than chance: compared as a whole, or step by step."""
+    artifact, reference = n.artifact_of(record, subject), n.reference_of(record)
+    direct = [*record.comparisons[:1], *([artifact.comparison] if artifact and artifact.comparison else [])]
+    start = n.artifact_of(record, reference) if reference else None
+    names = {arm.name for arm in (reference, start) if arm}
+    for found in direct:
+        if found.than in names or found is not (artifact and artifact.comparison):
+            return _titled(record, found, artifact.arm if artifact else "")
+    name = n.primary(record).title
+    if not any(one.comparison for one in record.artifacts):
+        return f"No step was compared row by row, so what chance did to {name} is not known."
+    proven = [f"“{row.title}” {n.change_text(record, found)}" for row, found in chain.proven_losses(record)]
+    if not proven:
+        return f"No single step is proven to have cost {name}."
+    return f"Step by step, {name} lost beyond chance: {n.listed(proven)}."
 
 
-def _titled(record: Record, comparison: Comparison) -> str:
-    """With no word of help to a model that is no better than the floor; that it was harmed may be said."""
-    better = next((arm for arm in n.models(record) if arm.name == comparison.better), None)
+def _titled(record: Record, comparison: Comparison, of: str = "") -> str:
+    """With titles for names, those of artifacts in the arm that they are of; and with no word of help to a model that
+    is no better than the floor; that it was harmed may be said."""
+    rows = {arm.name: arm for arm in n.models(record)}
+    rows |= {name.removeprefix(f"{of}/"): arm for name, arm in rows.items() if of and name.startswith(f"{of}/")}
+    better = rows.get(comparison.better)
     high = comparison.high if n.metric_named(record, comparison.metric).higher_is_better else -comparison.low
     if better and high >= 0 and n.at_floor(record, better):
         what = "what was lost with" if n.artifact_of(record, better) else "whether a teacher helped"
         return f"{n.opening(what)} “{better.title}” cannot be told: it {_no_better(record, better)}."
     sentence = comparison.sentence
-    for arm in n.models(record):
-        sentence = sentence.replace(f"“{arm.name}”", f"“{arm.title}”")
+    for name, arm in rows.items():
+        sentence = sentence.replace(f"“{name}”", f"“{arm.title}”")
     return sentence
 
 
@@ -247,7 +259,7 @@ def gap_sentences(record: Record) -> list[str]:
     closed = [_closed(record, student) for student in n.students_of(record)]
     exports = [same[0] for same in n.artifacts(record) if not same[0].step and len(same) == 1]
     told = exports if len(exports) <= FEW_EXPORTS and record.kind != "compress" else []  # else a column tells it
-    lost = [_titled(record, one.comparison) for one in told if one.comparison]
+    lost = [_titled(record, one.comparison, one.arm) for one in told if one.comparison]
     return [*filter(None, closed), *lost]
 
 

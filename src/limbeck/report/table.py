@@ -216,7 +216,7 @@ def _change(record: Record, arm: Arm) -> Cell:
     if found is None:
         return Cell()
     difference, paired = found
-    return Cell(gain_text(record, paired) if paired else n.difference(n.primary(record), difference), difference)
+    return Cell(n.change_text(record, paired) if paired else n.difference(n.primary(record), difference), difference)
 
 
 def _cell(value: float | None, write: Callable[[float], str]) -> Cell:
@@ -255,7 +255,7 @@ def _start(record: Record, arm: Arm) -> Cell:
 
 def _gain(record: Record, arm: Arm) -> Cell:
     gain = n.gain_of(record, arm)
-    return Cell(gain_text(record, gain), gain.difference) if gain else Cell()
+    return Cell(n.change_text(record, gain), gain.difference) if gain else Cell()
 
 
 def _verdict(record: Record, arm: Arm) -> Cell:
@@ -264,14 +264,6 @@ def _verdict(record: Record, arm: Arm) -> Cell:
         return Cell("baseline") if any(arm.name == c.than for c in record.comparisons) else Cell()
     told = verdict(record, gain)
     return Cell("at the floor" if told != "worse" and n.at_floor(record, arm) else told, gain.difference)
-
-
-def gain_text(record: Record, gain: Comparison) -> str:
-    """+1.2 (−0.1 to +2.5): points of a share, or the metric's own unit. An end keeps its sign when it rounds to 0."""
-    metric = n.metric_named(record, gain.metric)
-    factor, digits = (100, 1) if metric.unit == "share" else (1, n.decimals(metric))
-    middle, low, high = (f"{factor * value:+.{digits}f}" for value in (gain.difference, gain.low, gain.high))
-    return f"{middle} ({low}{n.GAP}to{n.GAP}{high})".replace("-", n.MINUS)
 
 
 def verdict(record: Record, gain: Comparison) -> str:

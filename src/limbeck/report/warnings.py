@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from limbeck.core.record import Record
+from limbeck.core.record import Arm, Record, Speed
+from limbeck.report import chain
 from limbeck.report import figures as n
 
 MUCH_OVERLAP, MANY_ROWS = 0.01, 0.05  # shares of rows above which a reader should worry
+LOW_PARITY, NO_PARITY = 0.98, 0.95  # agreement of an export with its source below which one should, and is in red
+SLOWER, LARGER = 1.03, 1.005  # what timing and file formats do by themselves
 
 
 @dataclass(frozen=True)
@@ -25,14 +28,20 @@ def warnings(record: Record) -> list[ReportWarning]:
         *(ReportWarning(text, True) for text in (*_constants(record), *_floored(record))),
         *_overlap(record),
         *(ReportWarning(text, True) for text in (*failure_sentences(record), *_busy(record))),
-        *(ReportWarning(text, False) for text in _doubts(record)),
+        *_parity(record),
+        *(ReportWarning(text, False) for text in (*_resegmented(record), *_nothing_bought(record), *_doubts(record))),
     ]
     return sorted(found, key=lambda one: not one.serious)
 
 
+def _used(record: Record) -> list[Arm]:
+    """All models but those in the middle of a chain, which may have to be trained yet."""
+    return [arm for arm in n.models(record) if not n.is_between(record, arm)]
+
+
 def _constants(record: Record) -> Iterator[str]:
     who: dict[str, list[str]] = {}
-    for arm in n.models(record):
+    for arm in _used(record):
         for answer in dict.fromkeys(run.constant for run in arm.runs if run.constant):
             seeds = [run.seed for run in arm.runs if run.constant == answer]
             who.setdefault(answer, []).append(f"“{arm.title}”" + ("" if len(seeds) == len(arm.runs) else _seeds(seeds)))
@@ -44,7 +53,7 @@ def _constants(record: Record) -> Iterator[str]:
 
 def _floored(record: Record) -> Iterator[str]:
     metric, scores = n.primary(record), {}
-    for arm in n.models(record):
+    for arm in _used(record):
         if n.at_floor(record, arm) and not n.is_constant(arm) and (found := n.quality(arm, record.metric)):
             scores[arm.title] = n.score(metric, found.mean)
     if scores:
@@ -87,6 +96,53 @@ def _busy(record: Record) -> Iterator[str]:
     if busy:
         be = "was" if len(busy) == 1 else "were"
         yield f"The machine was busy while {n.listed(busy)} {be} timed: do not quote these milliseconds."
+
+
+def _parity(record: Record) -> Iterator[ReportWarning]:
+    for row in n.models(record):
+        one = n.artifact_of(record, row)
+        agree = one.figures.get("agreement") if one and not one.step else None
+        if n.known(agree) and agree < LOW_PARITY:
+            text = (
+                f"“{row.title}” answers as the model it was made from on only {n.percent(agree)} of the rows compared."
+            )
+            yield ReportWarning(text, agree < NO_PARITY)
+
+
+def _resegmented(record: Record) -> Iterator[str]:
+    for row in n.models(record):
+        one = n.artifact_of(record, row)
+        share = one.figures.get("held_out_resegmented_share") if one and one.step else None
+        if n.known(share) and share > MANY_ROWS:
+            unknown = one.figures.get("held_out_new_unknowns", 0) if one else 0
+            also = f", with {n.plural(int(unknown), 'new unknown token')}" if unknown else ""
+            yield f"“{row.title}” splits {n.percent(share)} of the dev texts into other tokens than before{also}."
+
+
+def _nothing_bought(record: Record) -> Iterator[str]:
+    """A pass or an export that made the file larger or the answers slower, or neither smaller nor faster."""
+    in_all = n.counted_in_all([record])
+    for row in n.models(record):
+        one, before = n.artifact_of(record, row), chain.made_from(record, row)
+        if one is None or before is None or (one.step and not one.note):  # a training buys neither, and has no note
+            continue
+        was, now = n.bytes_of(before, in_all), n.bytes_of(row, in_all)
+        worse = [f"larger ({n.megabytes(was)} → {n.megabytes(now)})"] if was and now > LARGER * was else []
+        slow, slower = _slower(before.speed, row.speed)
+        worse += [slow] if slower else []
+        if worse:
+            yield f"“{row.title}” made the model {' and '.join(worse)}."
+        elif one.step and was and now and was < LARGER * now and slow and not _slower(row.speed, before.speed)[1]:
+            yield f"“{row.title}” made the model neither smaller nor faster."
+
+
+def _slower(before: Speed | None, after: Speed | None) -> tuple[str, bool]:
+    """In words, and whether it is more than timing does by itself: intervals that part, or a share without them."""
+    if before is None or after is None:
+        return "", False
+    text = f"slower ({n.milliseconds(before.p50_ms)} → {n.milliseconds(after.p50_ms)})"
+    parted = after.low_ms > before.high_ms if before.high_ms and after.low_ms else True
+    return text, parted and after.p50_ms > SLOWER * before.p50_ms
 
 
 def _doubts(record: Record) -> Iterator[str]:

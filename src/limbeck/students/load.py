@@ -66,21 +66,39 @@ _PROBLEMS: dict[str, Kind] = {
 
 def load(
     source: str | Path,
-    kind: str,
+    kind: str | None = None,
     info: TaskInfo | None = None,
     *,
     new_head: bool = False,
     next_sentence: bool = False,
     trust_remote_code: bool = False,
 ) -> Loaded:
-    """The model in a folder, or on the Hub, with the head of a kind of task, and its tokenizer; float32, eval mode.
+    """The model in a folder, or on the Hub, and its tokenizer; float32, eval mode.
 
-    `kind` "" is a text classifier of whatever problem type. With `info`, a model of other labels is refused, and one
-    that does not name its labels (LABEL_0, LABEL_1, …) takes those of `info`.
+    Without a `kind` it is the model as it was saved: one of transformers, a student of Limbeck's own, or one with
+    layers that `compress` made. A weight too few, too many or of another shape is refused.
+
+    Example:
+
+        import limbeck
+        from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+        tokenizer = BertTokenizerFast(vocab={"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "good": 5})
+        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+        model = BertForSequenceClassification(BertConfig(vocab_size=6, **sizes))
+        small = limbeck.compress(model, [limbeck.Quantize()])
+        small.save_pretrained("small")
+        tokenizer.save_pretrained("small")
+        model, tokenizer = limbeck.load("small")
+
+    With a `kind` it has the head of that kind of task; "" is a text classifier of whatever problem type. With `info`, a
+    model of other labels is refused, and one that does not name its labels (LABEL_0, LABEL_1, …) takes those of `info`.
 
     With `new_head` any model of the architecture will do: the head is drawn from torch's current seed, unless the
     checkpoint has one for the same labels. Kinds with labels then need `info`. `next_sentence` asks a masked language
     model for BERT's next-sentence head too."""
+    if kind is None:
+        return _load_as_saved(source, trust_remote_code)
     head, labelled = _HEADS[kind], kind not in (*LANGUAGE_KINDS, *SEQ2SEQ_KINDS)
     if kind == "answer":
         info = TaskInfo(kind="answer", labels=ENDS)
@@ -93,8 +111,9 @@ def load(
         if labelled and info is not None and (new_head or kind == "answer"):
             name_outputs(config, info)
         auto = "AutoModelForPreTraining" if next_sentence else head.auto
-        model, missing, misshapen = read_model(folder, config, trust_remote_code, auto)
+        model, misfit = read_model(folder, config, trust_remote_code, auto)
         tokenizer = read_tokenizer(folder, trust_remote_code, None if kind in LANGUAGE_KINDS else model)
+    missing, misshapen = misfit.missing, misfit.misshapen
     # A text classifier's head may have the shape of a token classifier's.
     has_head = kind not in WINDOW_KINDS or saved == type(model).__name__
     if kind in SEQ2SEQ_KINDS:
@@ -125,6 +144,45 @@ def load(
     elif labelled and info is not None and kind != "answer":
         _check_labels(source, model.config, info)
     return model, tokenizer
+
+
+def _load_as_saved(source: str | Path, trust_remote_code: bool) -> Loaded:
+    with quiet(), explained_opening(source):
+        folder = find_folder(source)
+        config = read_config(folder, trust_remote_code)
+        model, misfit = read_model(folder, config, trust_remote_code, _class_of(config, folder))
+        kind = kind_of_class(_saved_class(config))
+        tokenizer = read_tokenizer(folder, trust_remote_code, None if kind in LANGUAGE_KINDS else model)
+    for names, problem in (
+        (misfit.misshapen, "has {} of another shape than its config says"),
+        (misfit.missing, "lacks {}, which its config asks for"),
+        (misfit.surplus, "has {}, which its config does not know"),
+    ):
+        if names:
+            more = f" and {len(names) - 1} more weights" if len(names) > 1 else ""
+            raise ModelError(
+                f"{source} {problem.format(min(names) + more)}",
+                "config and weights are of different models: copy or download both again",
+            )
+    return model, tokenizer
+
+
+def _class_of(config: PretrainedConfig, folder: Path) -> str | type:
+    """The class that a config names among those which transformers, and Limbeck, have for its model type."""
+    import transformers
+    from transformers.models.auto import modeling_auto
+
+    name = _saved_class(config)
+    if not name:
+        raise ModelError(
+            f"{folder / 'config.json'} does not name the class of its model (architectures)",
+            "save the model again with save_pretrained, or say with --task what it is for",
+        )
+    for auto in (cls for name, cls in vars(modeling_auto).items() if name.startswith("AutoModel")):
+        found = auto._model_mapping.get(type(config), None)
+        if isinstance(found, type) and found.__name__ == name:
+            return found
+    return getattr(transformers, name, None) or _HEADS[kind_of_class(name) or ""].auto  # of a model with its own code
 
 
 def load_saved(source: str | Path, *, trust_remote_code: bool = False) -> Loaded:

@@ -11,6 +11,7 @@ import struct
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,8 @@ def quiet() -> Iterator[None]:
 
 def save_folder(network: PreTrainedModel, processor: Any, folder: Path) -> None:
     """Network and tokenizer; not the lengths to which a run truncated and padded, which a fast tokenizer remembers."""
+    from limbeck.core.compressed import declare_layers
+
     if backend := getattr(processor, "backend_tokenizer", None):
         backend.no_truncation()
         backend.no_padding()
@@ -66,6 +69,7 @@ def save_folder(network: PreTrainedModel, processor: Any, folder: Path) -> None:
         made, side = getattr(processor, "init_kwargs", {}), getattr(processor, name, None)
         if side != made.get(name, getattr(type(processor), name, None)):
             made[name] = side
+    declare_layers(network)
     network.save_pretrained(folder)
     processor.save_pretrained(folder)
     make_readable(folder)
@@ -117,14 +121,24 @@ def read_tokenizer(
     return clip_max_length(tokenizer, model) if model is not None else tokenizer
 
 
+@dataclass(frozen=True)
+class Misfit:
+    """Names of weights in which a checkpoint and its model differ. Who opens it refuses what it cannot do without."""
+
+    missing: set[str]
+    misshapen: set[str]
+    surplus: set[str]
+
+
 def read_model(
-    folder: Path, config: PretrainedConfig, trust_remote_code: bool, auto: str
-) -> tuple[PreTrainedModel, set[str], set[str]]:
-    """A model of the Auto class; the parameters that the checkpoint lacks; those it has in another shape."""
+    folder: Path, config: PretrainedConfig, trust_remote_code: bool, cls: str | type
+) -> tuple[PreTrainedModel, Misfit]:
+    """A model of that class, or Auto class of that name. transformers draws what does not fit at random: see Misfit."""
     import torch
     import transformers
 
-    model, info = getattr(transformers, auto).from_pretrained(
+    opener: Any = getattr(transformers, cls) if isinstance(cls, str) else cls
+    model, info = opener.from_pretrained(
         folder,
         config=config,
         dtype=torch.float32,
@@ -133,7 +147,8 @@ def read_model(
         ignore_mismatched_sizes=True,
         output_loading_info=True,
     )
-    return model.eval(), set(info["missing_keys"]), {entry[0] for entry in info["mismatched_keys"]}
+    misshapen = {entry[0] for entry in info["mismatched_keys"]}
+    return model.eval(), Misfit(set(info["missing_keys"]), misshapen, set(info["unexpected_keys"]))
 
 
 def model_in(where: str | Path) -> str:

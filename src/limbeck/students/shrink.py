@@ -253,6 +253,10 @@ class Shrink(Settings):
         """An untrained student, in eval mode, with the teacher's weights wherever shapes allow; and what it inherited.
 
         Some families look at the tokenizer, at whether texts come in pairs, and at training rows."""
+        from limbeck.core.layers import dense, layers_of
+
+        if layers_of(teacher):  # factors and integers cannot be sliced
+            teacher = dense(teacher)
         shape = self.settled_for(teacher)
         family = find_family(shape.family)
         _check_knobs(shape, family)

@@ -1,0 +1,122 @@
+"""The best model of a run for other engines: exported, compared with what it was, and measured where it will run."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from limbeck.core.errors import KnobError, LimbeckError
+from limbeck.core.fingerprint import tokenizers_equal
+from limbeck.core.process import is_main
+from limbeck.core.progress import Watcher
+from limbeck.core.record import Artifact, Record
+from limbeck.core.task import ENCODER_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS
+from limbeck.data.batches import Split
+from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
+from limbeck.engines.onnx import OnnxNetwork, open_exported
+from limbeck.exporters.export import Target, check_target, export
+from limbeck.jobs.chain import compared
+from limbeck.jobs.plan import ArmPlan
+from limbeck.jobs.record import Finished
+from limbeck.jobs.settings import EXPORTS, Job
+from limbeck.jobs.trial import TrialResult
+from limbeck.measure.evaluator import Evaluation
+from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator, generation
+from limbeck.measure.size import converted_size
+from limbeck.measure.speed import speeds_of
+from limbeck.students.model_folder import quiet, read_config, read_tokenizer
+from limbeck.tasks.base import EncodedData
+
+CTRANSLATE2 = "ctranslate2"
+ROWS = 512  # of dev, on which an export is compared with its source
+
+
+def check_exports(run: Job, kind: str, folder: Path) -> None:
+    """Refuses, before anything is trained, what could not be exported behind it. What an earlier run left goes."""
+    for target in run.export_targets:
+        serves = SEQ2SEQ_KINDS if target == CTRANSLATE2 else ENCODER_KINDS
+        if kind not in serves:
+            use = f"use --export {CTRANSLATE2}" if kind in SEQ2SEQ_KINDS else "leave --export out"
+            raise KnobError(f"--export {target} does not serve --task {kind}; it is for {', '.join(serves)}", use)
+        place = folder / EXPORTS / target
+        if is_main():
+            shutil.rmtree(place, ignore_errors=True)
+        check_target(target, place)
+        if target == CTRANSLATE2:
+            import_ctranslate2()
+
+
+def with_exports(record: Record, finished: Finished, watcher: Watcher) -> Record:
+    """With the best model in every format that the run asks for. One that fails is told, and the others go on."""
+    made: list[Artifact] = []
+    notes: list[str] = []
+    for target in finished.run.export_targets if is_main() else ():
+        watcher.say(f"exporting the best model to {target}")
+        try:
+            artifact, troubles = _exported(target, finished, watcher)
+        except LimbeckError as error:
+            watcher.say(f"no export to {target}: {error.problem}")
+            notes.append(f"No export to {target}: {error.problem}. {error.remedy}")
+            continue
+        made.append(artifact)
+        notes += troubles
+    if not made and not notes:
+        return record
+    return record.but(artifacts=[*record.artifacts, *made], notes=list(dict.fromkeys([*record.notes, *notes])))
+
+
+def _exported(target: str, finished: Finished, watcher: Watcher) -> tuple[Artifact, list[str]]:
+    (arm, result), run, setup = finished.best(), finished.run, finished.setup
+    place = finished.folder / EXPORTS / target
+    shutil.rmtree(place, ignore_errors=True)
+    began = time.monotonic()
+    data = _in_its_tokens(arm, result, run.trust_remote_code)
+    rows, dev = setup.task.texts(setup, "dev")[:ROWS], data.evaluator.splits.get("dev")
+    labels: list[Any] = []
+    if setup.info.kind in TEXT_KINDS and (split := cast(Split, dev)).has_label.all():
+        labels = list(split.labels[:ROWS])
+    with quiet():
+        done = export(result.model, cast(Target, target), place, rows, labels, watcher)
+    seconds = time.monotonic() - began
+    found = _tested(place, target, data)
+    trained = math.inf if finished.kind == "compress" else finished.seconds
+    texts, longest = setup.task.texts(setup, "test"), data.max_length or run.data.max_length
+    speeds, troubles = speeds_of({target: place}, texts, run.measure, longest, watcher, setup.task.beam, trained)
+    before = arm.name, replace(found, statistics=result.statistics)
+    fidelity = {} if found.fidelity is None else found.fidelity.model_dump(include={"agreement", "divergence"})
+    artifact = Artifact(
+        name=target,
+        arm=arm.name,
+        seed=result.result.seed,
+        engine=done.engine,
+        precision=done.precision,
+        path=f"{EXPORTS}/{target}",
+        seconds=seconds,
+        figures={f"teacher_{name}": value for name, value in fidelity.items() if value is not None} | done.figures,
+        quality=found.scores,
+        size=converted_size(place),
+        speed=speeds.get(target),
+        comparison=compared(data.info, target, found, before, run.measure.bootstrap),
+    )
+    return artifact, troubles
+
+
+def _in_its_tokens(arm: ArmPlan, result: TrialResult, trusted: bool) -> EncodedData:
+    """The rows as the finished model reads them: a pass may have given it another tokenizer."""
+    with quiet():
+        processor = read_tokenizer(result.model, trusted)
+    if arm.source is None or tokenizers_equal(processor, arm.processor or arm.data.processor):
+        return arm.data
+    return arm.source.encode(arm.source.task.load(str(result.model)), arm.data)
+
+
+def _tested(place: Path, target: str, data: EncodedData) -> Evaluation:
+    if target == CTRANSLATE2:
+        assert isinstance(data.evaluator, Seq2SeqEvaluator)
+        return data.evaluator.test_engine(CTranslate2Engine(place, **generation(data.evaluator.settings)))
+    network: Any = OnnxNetwork(open_exported(place), read_config(place, False))
+    return data.evaluator.test(network)
