@@ -20,6 +20,8 @@ from limbeck.functional.layermap import layer_pairs
         ("last", 3, [10, 11]),
         ("top", 4, [9, 10, 11, 12]),
         ("bottom", 4, [1, 2, 3, 4]),
+        ("kept", 4, [1, 5, 8, 12]),  # as Shrink keeps 0, 4, 7, 11
+        ("kept", 1, [12]),  # a head reads it
         ("2,4,6", 4, [2, 4, 6]),
         ("uniform", 12, list(range(1, 13))),
     ],

@@ -82,6 +82,28 @@ def test_a_term_that_only_a_stage_has_is_changed_there():
     assert [step.teacher_request.heads for step in steps] == [(), ()]
 
 
+def test_a_term_of_both_is_changed_in_both_but_for_its_share():
+    run = resolve(Run(recipe="small", objective={"tinybert": {"layers": "2,4", "weight": 0.5}}), TASK)
+    both = run.objective["tinybert"], run.stages["hidden"].objective["tinybert"]
+    assert [(one["layers"], one["weight"]) for one in both] == [("2,4", 0.5), ("2,4", 1.0)]
+    assert resolve(run, TASK) == run
+    own = {"hidden": {"objective": {"tinybert": {"layers": "uniform"}}}}
+    run = resolve(Run(recipe="small", objective={"tinybert": {"layers": "2,4"}}, stages=own), TASK)
+    assert run.stages["hidden"].objective["tinybert"]["layers"] == "uniform"
+
+
+@pytest.mark.parametrize("preset", ["small", "tiny"])
+def test_a_small_preset_brings_its_recipe_where_that_serves(preset):
+    run = resolve(Run(student={"preset": preset}), TASK)
+    assert (run.recipe, run.student.dropout, run.train.learning_rate) == ("small", 0.0, 5e-4)
+    assert run.student.preset == preset
+    assert resolve(run, TASK) == run
+    assert resolve(Run(student={"preset": preset}, recipe="hinton"), TASK).recipe == "hinton"
+    assert resolve(Run(student={"preset": preset}), TaskInfo(kind="generate", vocab_size=9)).recipe == "truncated"
+    assert resolve(Run(recipe="small"), TASK).student.preset == "small"
+    assert resolve(Run(recipe="small", student_from="somewhere"), TASK).student.preset == "auto"
+
+
 def test_a_stage_is_changed_by_name_and_a_new_one_needs_an_objective():
     run = resolve(Run(recipe="tinybert", stages={"intermediate": {"epochs": 2}}), TASK)
     assert run.stages["intermediate"].epochs == 2

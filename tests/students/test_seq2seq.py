@@ -214,7 +214,7 @@ def test_stacks_of_different_widths_lose_layers_only() -> None:
         ({"preset": "third", "hidden": 384}, {"layers": 4, "decoder_layers": 2, "hidden": 384}),
         ({"preset": "quarter"}, {"layers": 3, "decoder_layers": 1}),
         ({"preset": "deep-shallow"}, {"layers": 12, "decoder_layers": 1}),
-        ({"preset": "tiny"}, {"layers": 4, "decoder_layers": 4, "hidden": 312}),
+        ({"preset": "tinybert"}, {"layers": 4, "decoder_layers": 4, "hidden": 312}),
         ({"decoder_layers": 2}, {"layers": 0, "decoder_layers": 2}),
         ({"keep": "last"}, {"layers": 6, "decoder_layers": 3}),
         ({"keep": "0,5"}, {"layers": 0, "decoder_layers": 0}),

@@ -10,6 +10,7 @@ import numpy as np
 
 from limbeck.core.progress import Silent, Watcher
 from limbeck.data.bilstm import Lexicon, Rewriter, english_tagger
+from limbeck.data.joins import Joiner
 from limbeck.data.settings import AugmentSettings
 from limbeck.data.text.examples import Examples
 from limbeck.data.text.labels import NO_CLASS
@@ -30,12 +31,14 @@ def augment(
     *,
     mask: str = "",
     masker: MaskedWords | None = None,
+    lengths: Sequence[int] = (),
     watcher: Watcher = Silent(),  # noqa: B008
 ) -> Examples:
     """New rows without labels, none like another or like a given one; empty when there is nothing to do.
 
-    `mask` is the tokenizer's mask token, for `bilstm`; `masker` finds words for `tinybert`. What is made of a row
-    depends on its texts, the seed and, in `bilstm`, how often words occur in all rows; never on their order."""
+    `mask` is the tokenizer's mask token, for `bilstm`; `masker` finds words for `tinybert`; `lengths` are those that
+    `joins` should have. What is made of a row depends on its texts, the seed and, in `joins` and `bilstm`, on all rows;
+    never on their order."""
     rows = Counter(examples.keys)
     if settings.settled().kind == "none" or not rows:
         return unlabelled({}, examples)
@@ -43,6 +46,8 @@ def augment(
     blocks = [distinct[start : start + _BLOCK] for start in range(0, len(distinct), _BLOCK)]
     if settings.kind == "bilstm":
         copies, before = _bilstm(rows, settings, mask, watcher), 0.9  # most of the time goes into tagging
+    elif settings.kind == "joins":
+        copies, before = Joiner(distinct, settings, lengths).copies, 0.0
     else:
         copies, before = _tinybert(rows, settings, masker), 0.0
     made = Counter(new for block in _watched(blocks, watcher, before, 1.0) for new in copies(block))

@@ -209,14 +209,15 @@ class ParallelSettings(Settings):
 class AugmentSettings(Settings):
     """New training texts, made from the old ones."""
 
-    kind: Literal["auto", "none", "bilstm", "tinybert"] = knob(
+    kind: Literal["auto", "none", "joins", "bilstm", "tinybert"] = knob(
         "auto",
-        "how texts are augmented; bilstm: masks, words of like part of speech, n-grams; tinybert: a masked LM's words; "
-        "auto: as the recipe has it, else none",
+        "how texts are augmented; joins: two rows in one, as long as dev's; bilstm: masks, words of like part of "
+        "speech, n-grams; tinybert: a masked LM's words; auto: as the recipe has it, else none",
     )
     copies: int = knob(
         0,
-        "new texts per row; 0: as published (bilstm 20, pairs 10; tinybert 30, from 10,000 rows 20, from 200,000 10)",
+        "new texts per row; 0: one join, or as published (bilstm 20, pairs 10; tinybert 30, from 10,000 rows 20, from "
+        "200,000 10)",
         at_least=0,
         source=f"{_TANG}; {_JIAO}",
     )

@@ -5,6 +5,7 @@ skip        uniform without the last layer, which serves the head               
 top         j → teacher − student + j                                            12→4: 9, 10, 11, 12
 last        top without the last layer                                           12→6: 7, 8, 9, 10, 11
 bottom      j → j                                                                12→4: 1, 2, 3, 4
+kept        the layer it started from, the last from the last; by default          12→4: 1, 5, 8, 12
 2,4,6       teacher layers of the student's layers 1, 2, 3
 1:2,3:6     pairs, the student's layer first
 """
@@ -17,7 +18,8 @@ from limbeck.core.errors import KnobError
 
 Pairs = list[tuple[int, int]]  # layer of the student, layer of the teacher
 
-_REMEDY = "use uniform, skip, last, top, bottom, teacher layers like 2,4,6, or pairs like 1:2,3:6"
+KEPT = "kept"  # in a run, as its student is cut
+_REMEDY = "use uniform, kept, skip, last, top, bottom, teacher layers like 2,4,6, or pairs like 1:2,3:6"
 
 
 def layer_pairs(rule: str, student: int, teacher: int) -> Pairs:
@@ -25,6 +27,10 @@ def layer_pairs(rule: str, student: int, teacher: int) -> Pairs:
     every = range(1, student + 1)
     if rule in ("uniform", "skip"):
         pairs = [(j, -(-j * teacher // student)) for j in every]
+    elif rule == KEPT:  # first and last included, as Shrink keeps them by default
+        pairs = [
+            (j, 1 + round((j - 1) * (teacher - 1) / (student - 1))) if j < student else (j, teacher) for j in every
+        ]
     elif rule in ("top", "last", "bottom"):
         _check_depth(rule, student, teacher)
         pairs = [(j, j if rule == "bottom" else teacher - student + j) for j in every]

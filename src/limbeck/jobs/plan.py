@@ -19,13 +19,14 @@ from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, NoTeacher, Request, Teacher, Want
-from limbeck.functional.layermap import layer_pairs
+from limbeck.functional.layermap import KEPT, layer_pairs
 from limbeck.jobs.retokenize import ArmRows, check_after_retokenizing
 from limbeck.jobs.settings import Job, Run, resolve
 from limbeck.jobs.start import Start, start_of
 from limbeck.measure.size import count_parameters, tables_of
 from limbeck.recipes.recipe import MAIN, Apply, ObjectiveTable, Rewind, Snapshot, Train, from_table, to_table
-from limbeck.students.families import find_family, has_layers, is_family
+from limbeck.students.families import SAME, find_family, has_layers, is_family
+from limbeck.students.shrink import SMALL, Shrink
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import ALL, GOLD, EncodedData, Model, Setup, Task, with_class_weights
 from limbeck.training.schedule import Schedule
@@ -185,7 +186,9 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
         given = task.load(run.student_from, new_head=True)
     owner = given or setup.teacher or setup.init
     assert owner is not None
+    run = run.but(student=_settled(run.student, owner.network, watcher))
     start = start_of(run.student, task, setup, given, owner)
+    run = _with_kept_layers(run, start.layers, setup)
     student = Model(start.network, owner.processor)
     _check_task(task, run.student.family, objectives)
     if objectives:
@@ -198,6 +201,27 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
     rows = ArmRows(run, task, setup)
     arm = ArmPlan(name, run, start, (), data, recipe=run.recipe, processor=student.processor, source=rows)
     return _with_steps(arm, setup, shape)
+
+
+def _settled(shape: Shrink, owner: PreTrainedModel, watcher: Watcher) -> dict[str, Any]:
+    """With its family decided, and said where a preset cannot have the one that it is made for."""
+    found = shape.settled_for(owner)
+    if shape.family == "auto" and shape.preset in SMALL and found.family == SAME:
+        watcher.say(f"a {type(owner).__name__} cannot be an ELECTRA: the student keeps its architecture")
+    return found.model_dump(exclude_unset=True) | {"family": found.family}
+
+
+def _with_kept_layers(run: Run, layers: Sequence[int], setup: Setup) -> Run:
+    """The run with `kept` in layer maps as numbers: a head reads the last layer, so that learns from the last."""
+    if not layers or setup.teacher is None:
+        return run
+    kept = ",".join(map(str, [*(layer + 1 for layer in layers[:-1]), shape_of(setup.teacher.network).layers]))
+
+    def settled(table: ObjectiveTable) -> ObjectiveTable:
+        return {term: {**one, "layers": kept} if one.get("layers") == KEPT else one for term, one in table.items()}
+
+    stages = {name: {**one.model_dump(), "objective": settled(one.objective)} for name, one in run.stages.items()}
+    return run.but(objective=settled(run.objective), stages=stages)
 
 
 def _with_steps(arm: ArmPlan, setup: Setup, shape: Shape) -> ArmPlan:

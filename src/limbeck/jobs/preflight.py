@@ -33,7 +33,7 @@ from limbeck.students.model_folder import (
     safetensors_header,
     weight_files,
 )
-from limbeck.students.shrink import Shrink
+from limbeck.students.shrink import SMALL, Shrink
 from limbeck_runtime import is_exported
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)\.")  # as transformers names them
@@ -161,7 +161,7 @@ def _trained_bytes(run: Job, model: Path) -> float:
     if isinstance(run, Run):
         other = isinstance(run, CompareRun) or run.recipe not in ("auto", "hinton", "finetune", "logits")
         depth_alone = Shrink(layers=run.student.layers, preset=run.student.preset, keep=run.student.keep)
-        if other or run.student_from or run.student != depth_alone:
+        if other or run.student_from or run.student != depth_alone or run.student.preset in (*SMALL, "tinybert"):
             return 0.0
     inside, outside, depth = 0, 0, 0
     for name, count in _parameters(model):

@@ -24,7 +24,7 @@ from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import ObjectiveTable, Recipe, StageSettings, find, from_table, to_table
 from limbeck.students import seq2seq
-from limbeck.students.shrink import Shrink
+from limbeck.students.shrink import SMALL, Shrink
 from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.training.schedule import Schedule
 
@@ -136,7 +136,7 @@ class Run(Job):
         "auto",
         "distillation method, as `limbeck methods` lists them; custom: the objective as given; auto: hinton "
         "(classification, token classification, QA), logits (regression), truncated (language models), seq-kd "
-        "(translation)",
+        "(translation); small, where --preset is small or tiny",
         short="--recipe",
     )
     seeds: int = knob(
@@ -164,7 +164,9 @@ class Run(Job):
         """The recipe of the run; None where its objective is its own."""
         if self.recipe == CUSTOM:
             return None
-        found = find(AUTO[info.kind] if self.recipe == "auto" else self.recipe)
+        small = self.student.preset in SMALL and info.kind in RECIPES["small"].tasks
+        auto = "small" if small else AUTO[info.kind]
+        found = find(auto if self.recipe == "auto" else self.recipe)
         if info.kind not in found.tasks:
             fit = [other.name for other in RECIPES.values() if info.kind in other.tasks]
             raise KnobError(f"the recipe '{found.name}' does not serve --task {info.kind}", f"use {', '.join(fit)}")
@@ -217,9 +219,15 @@ def resolve(run: Run, info: TaskInfo) -> Run:
         stages = overlay(
             {name: stage.model_dump() for name, stage in plan.stages(info).items()}, said.get("stages", {})
         )
-        for stage in stages.values():  # a term that only a stage has is meant there
-            for term in [term for term in terms if term in stage["objective"] and term not in planned]:
-                stage["objective"][term] = {**stage["objective"][term], **terms.pop(term)}
+        for name, stage in stages.items():
+            # A term that only a stage has is meant there; of one that the main step has too, all but its share.
+            own = said.get("stages", {}).get(name, {}).get("objective", {})
+            for term in [term for term in terms if term in stage["objective"]]:
+                if term not in planned:
+                    stage["objective"][term] = {**stage["objective"][term], **terms.pop(term)}
+                elif term not in own:
+                    knobs = {key: value for key, value in terms[term].items() if key != "weight"}
+                    stage["objective"][term] = {**stage["objective"][term], **knobs}
         if "labels" in terms and "labels" not in planned and "weight" not in terms["labels"]:
             raise KnobError(
                 f"the recipe '{plan.name}' does not learn from labels, so they are neither weighed nor smoothed",
@@ -234,13 +242,15 @@ def resolve(run: Run, info: TaskInfo) -> Run:
         }
         if run.student.names_depth and Shrink(**defaults.get("student", {})).counts_layers:
             defaults = overlay(defaults, {"student": {"keep": "spread"}})  # a person's number of layers goes first
+        if run.student_from and "preset" in defaults.get("student", {}):  # a model to start from has its size
+            defaults = {**defaults, "student": {}}
         run = type(run)(**overlay(defaults, said))
     spelled = run.spelled_out(info.kind)
     return spelled.but(
         recipe=plan.name if plan else CUSTOM,
         objective=to_table(from_table(terms)) if trains or terms else {},
         stages={name: _checked(name, table) for name, table in stages.items()},
-        student=run.student.settled("same"),
+        student=run.student if run.student.preset in SMALL else run.student.settled("same"),  # the teacher tells
     )
 
 

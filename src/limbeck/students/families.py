@@ -22,11 +22,13 @@ from limbeck.core.errors import KnobError
 from limbeck.core.task import Kind
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from limbeck.students.inherit import Built
 
 SAME = "same"  # the teacher's own architecture
 OURS = "limbeck-"  # what the model types of Limbeck's own architectures begin with
-Build = Callable[..., "Built"]  # of (teacher, shape, tokenizer, pairs)
+Build = Callable[..., "Built"]  # of (teacher, shape, tokenizer, pairs[, calibration])
 _LINE = re.compile(r'^@family\(\s*"([\w-]+)",\s*"([^"]*)"', re.MULTILINE)
 
 
@@ -38,8 +40,10 @@ class Family:
     help: str
     knobs: tuple[str, ...] = ()  # of Shrink: those that only some families understand
     small: bool = False  # by other means than fewer layers: without a size it is as deep as the teacher
+    calibrates: bool = False  # its function takes a Calibration too: rows that show which weights matter
     layers: bool = True  # has hidden states and attention to compare with a teacher's
     serves: tuple[Kind, ...] = ()  # kinds of task; empty: all
+    accepts: Callable[[PreTrainedModel], bool] = lambda teacher: True  # whether it can be made from a teacher
     architecture: str = ""  # model type of its config; empty: its name
     register: Callable[[], None] = lambda: None  # makes the Auto classes of transformers know an architecture of ours
     build: Build = field(init=False)

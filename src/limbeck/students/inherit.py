@@ -10,21 +10,24 @@ rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import torch
 
+from limbeck.core.compress import NO_CALIBRATION, Calibration
 from limbeck.core.errors import ModelError
-from limbeck.students.sizes import Sizes, kept_coordinates, resized, sizes_of
+from limbeck.students.sizes import Sizes, kept_coordinates, resized, sizes_of, strided
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PretrainedConfig, PreTrainedModel
 
 Coordinates = Mapping[str, Sequence[int]]  # size → the teacher's coordinates the student keeps
+T = TypeVar("T")
+WATCHED_BATCHES = 40  # that a teacher runs on to show which of its neurons are active
 # Fused projections laid out head by head ([head][q, k, v][coordinate]); shapes cannot tell them from [q, k, v][head].
 _HEAD_MAJOR = {"deberta": "in_proj"}
 
@@ -49,6 +52,7 @@ class Inheritance:
     sliced: int = 0  # cut to the kept coordinates
     fresh: list[str] = field(default_factory=list)  # newly initialised
     dropped: list[str] = field(default_factory=list)  # of kept parts of the teacher, without a place in the student
+    note: str = ""  # a sentence on what else a family did
 
     def sentence(self) -> str:
         """For people: which of the teacher's layers the student starts from, and what is new in it."""
@@ -64,7 +68,7 @@ class Inheritance:
         origin = f"starts from teacher layers {layers}" if layers else "has layers of its own"
         if decoder:
             origin = f"starts from the teacher's encoder layers {layers} and decoder layers {decoder}"
-        return f"The student {origin}: {', '.join(parts)}."
+        return f"The student {origin}: {', '.join(parts)}. {self.note}".rstrip()
 
     def words(self, source: str = "the teacher") -> str:
         """The same in few words, for a table: `layers 0, 3 of the teacher`."""
@@ -101,16 +105,20 @@ def inherit(
     kept: list[int],
     decoder: Sequence[int] = (),
     computed: Collection[str] = (),
+    calibration: Calibration = NO_CALIBRATION,
 ) -> Inheritance:
     """Fills the student with the teacher's weights; student layer i comes from teacher layer kept[i].
 
-    Decoder layer i comes from decoder[i]. `computed` parameters are no weights and stay as they are."""
+    Decoder layer i comes from decoder[i]. `computed` parameters are no weights and stay as they are. With rows to look
+    at, the neurons that do most on them are kept."""
     before, after = sizes_of(teacher.config), sizes_of(student.config)
     weights = teacher.state_dict()
     as_deep = replace(after, layers=before.layers, decoder_layers=before.decoder_layers)
     axes: Axes = {} if as_deep == before else learn_axes(teacher)
     coordinates = kept_coordinates(before, after)
-    neurons = strongest_neurons(weights, axes, after.feed_forward)
+    narrows = after.feed_forward < before.feed_forward
+    activations = mean_activations(teacher, axes, calibration) if narrows and calibration.batches else {}
+    neurons = strongest_neurons(weights, axes, after.feed_forward, activations)
     origins, left_behind = _origins(student, teacher, kept, decoder)
     result = Inheritance(layers=kept, decoder_layers=list(decoder), dropped=left_behind)
     for name, parameter in student.state_dict().items():
@@ -153,25 +161,71 @@ def _origins(
     return origins, sorted(set(filter(is_kept, names)) - set(origins.values()))
 
 
-def strongest_neurons(weights: Mapping[str, Tensor], axes: Axes, keep: int) -> dict[str, list[int]]:
-    """Feed-forward block → the neurons whose incoming and outgoing weights have the largest product of norms.
+def strongest_neurons(
+    weights: Mapping[str, Tensor], axes: Axes, keep: int, activations: Mapping[str, Tensor] | None = None
+) -> dict[str, list[int]]:
+    """Feed-forward block → the neurons that add most to the stream.
 
-    A neuron adds out · act(in · x) to the stream, so the two norms together bound what it can contribute. Empty when
-    some block does not show both of its projections: then no block can be ranked without tearing another apart."""
+    A neuron adds out · act(in · x), so the norms of its incoming and outgoing weights together bound what it can
+    contribute. Where its mean |activation| is known, that stands for the incoming ones: it is what the neuron does
+    contribute. Empty when some block does not show both of its projections: then no block can be ranked without tearing
+    another apart."""
     strengths: dict[str, list[Tensor]] = {}
+    active: dict[str, Tensor] = {}
     for name, numbers in axes.items():
         for number, axis in numbers.items():
             if axis.size == "feed_forward":
                 of_block = strengths.setdefault(block_of(name), [])
                 if weights[name].dim() > 1:
                     rows = weights[name].float().movedim(number, 0).flatten(1)  # [blocks · neurons, rest]
-                    of_block.append(rows.norm(dim=1).unflatten(0, (axis.blocks, -1)).prod(dim=0))  # [neurons]
+                    norms = rows.norm(dim=1).unflatten(0, (axis.blocks, -1)).prod(dim=0)  # [neurons]
+                    of_block.append(norms)
+                    if activations and name in activations:
+                        active[block_of(name)] = activations[name] * norms
     if any(len(of_block) < 2 or of_block[0].is_meta for of_block in strengths.values()):
         return {}
-    return {
-        block: sorted(torch.stack(of_block).prod(dim=0).topk(keep).indices.tolist())
-        for block, of_block in strengths.items()
+    found = {block: torch.stack(of_block).prod(dim=0) for block, of_block in strengths.items()} | active
+    return {block: sorted(strength.topk(keep).indices.tolist()) for block, strength in found.items()}
+
+
+@torch.no_grad()
+def mean_activations(model: PreTrainedModel, axes: Axes, calibration: Calibration) -> dict[str, Tensor]:
+    """Outgoing feed-forward weight → [neurons], the mean |activation| over the tokens that are there."""
+    outgoing = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear)
+        and (axis := axes.get(f"{name}.weight", {}).get(1)) is not None
+        and axis.size == "feed_forward"
     }
+    sums: dict[str, Tensor] = {}
+    present = torch.empty(0)
+
+    def watch(name: str) -> Callable[..., None]:
+        def add(module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            shown = inputs[0].abs()
+            seen = shown[present] if shown.shape[:2] == present.shape else shown.flatten(0, -2)
+            sums[f"{name}.weight"] = sums.get(f"{name}.weight", 0.0) + seen.double().sum(0)
+
+        return add
+
+    hooks = [module.register_forward_pre_hook(watch(name)) for name, module in outgoing.items()]
+    try:
+        tokens = 0
+        for batch in some(calibration.batches, WATCHED_BATCHES):
+            inputs = batch.to(model.device).inputs
+            present = inputs["attention_mask"].bool()
+            tokens += int(present.sum())
+            model(**inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {name: (total / tokens).float() for name, total in sums.items()}
+
+
+def some(items: Sequence[T], most: int) -> list[T]:
+    """At most so many of them, evenly spaced."""
+    return [items[place] for place in strided(len(items), min(most, len(items)))]
 
 
 def block_of(name: str) -> str:

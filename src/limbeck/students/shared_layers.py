@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from limbeck.core.compress import NO_CALIBRATION, Calibration
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.students.factorised_embeddings import directions
 from limbeck.students.inherit import Built, Inheritance, inherit
@@ -51,7 +52,14 @@ def middles(layers: int, groups: int) -> list[int]:
 
 
 @torch.no_grad()
-def share(teacher: PreTrainedModel, kept: list[int], after: Sizes, groups: int, embedding: int) -> Built:
+def share(
+    teacher: PreTrainedModel,
+    kept: list[int],
+    after: Sizes,
+    groups: int,
+    embedding: int,
+    calibration: Calibration = NO_CALIBRATION,
+) -> Built:
     """The student of these sizes whose layers start from the middle of their group. 0 groups: none are shared."""
     config = _config(teacher, resized(teacher.config, after, kept), groups, embedding)
     register()
@@ -60,7 +68,7 @@ def share(teacher: PreTrainedModel, kept: list[int], after: Sizes, groups: int, 
         student = shared._from_config(config, dtype=teacher.dtype).eval()
     middle = middles(after.layers, config.num_hidden_groups)
     layers = [kept[middle[group]] for group in groups_of(after.layers, config.num_hidden_groups)]
-    result = inherit(student, teacher, layers)
+    result = inherit(student, teacher, layers, calibration=calibration)
     if embedding:
         _factorise(student, teacher, result)
     return student, result

@@ -6,7 +6,8 @@ Which weights the student starts from:
   come from the teacher too.
 - A narrower axis keeps a subset of the teacher's coordinates, and the same subset everywhere in the residual stream, so
   that what is kept still fits together: whole heads, evenly spaced; in a smaller head, evenly spaced places that keep
-  rotary pairs; in the feed-forward, per layer, the neurons with the largest product of incoming and outgoing norms.
+  rotary pairs; in the feed-forward, per layer, the neurons that do most: mean |activation| on training rows × norm of
+  the outgoing weights; without rows to look at, the product of incoming and outgoing norms.
 - Nothing is rescaled. What has the teacher's shape is copied bit for bit; what has no counterpart in the teacher is
   freshly initialised from torch's current seed and listed.
 
@@ -36,6 +37,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator
 
+from limbeck.core.compress import NO_CALIBRATION, Calibration
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.knob import Settings, knob
 from limbeck.students.families import SAME, Family, check_family, families, family, find_family
@@ -52,7 +54,12 @@ _SANH_2019 = "Sanh et al. 2019 (DistilBERT) keeps every other layer"
 _FAMILIES = ", ".join(f"{name} ({help})" for name, help in families().items())
 _SIZES = ("layers", "decoder_layers", "heads", "head_size", "hidden", "feed_forward", "groups", "embedding")
 _PARTS = {"auto": 2, "half": 2, "third": 3, "quarter": 4}
-_TINY = {"layers": 4, "decoder_layers": 4, "hidden": 312, "heads": 12, "feed_forward": 1200}
+SMALL = ("small", "tiny")  # presets that make more than the depth smaller
+_LESS = {  # preset → the part of the teacher's size that is kept
+    "small": {"layers": 2, "decoder_layers": 2, "feed_forward": 4, "embedding": 3},
+    "tiny": {"layers": 3, "decoder_layers": 3, "feed_forward": 4, "embedding": 6},
+}
+_TINYBERT = {"layers": 4, "decoder_layers": 4, "hidden": 312, "heads": 12, "feed_forward": 1200}
 _NO_DECODER = "but the teacher has no decoder layers"
 _TWINS = {"heads": "decoder_attention_heads", "feed_forward": "decoder_ffn_dim"}  # the decoder's own setting
 _KEEP_REMEDY = "use spread, first, last, every-2 (or another number), or layer numbers like 0,2,5"
@@ -91,13 +98,15 @@ class Shrink(Settings):
         'The student starts from teacher layers 0, 3: 39 tensors copied whole.'
     """
 
-    preset: Literal["auto", "half", "third", "quarter", "tiny", "deep-shallow"] = knob(
+    preset: Literal["auto", "small", "tiny", "half", "third", "quarter", "tinybert", "deep-shallow"] = knob(
         "auto",
-        "size of the student; half, a third or a quarter of the layers; tiny: 4 layers of 312; deep-shallow "
-        "(encoder-decoder models): all encoder layers, one decoder layer; auto: the sizes set, else half the layers "
-        "(families that are small by other means keep them all)",
-        source=f"{_SANH_2019}; tiny: TinyBERT4; {_KASAI_2021}",
-        short="--student",
+        "how small; small: half the layers, a quarter of the neurons, word vectors of a third of the width; "
+        "tiny: a third of the layers, a quarter of the neurons, word vectors of a sixth (both as an ELECTRA where the "
+        "teacher can be one, and by --recipe small; sizes that are set go first); half, third, quarter: of the layers "
+        "alone; tinybert: 4 layers of 312; deep-shallow (encoder-decoder models): all encoder layers, one decoder "
+        "layer; auto: the sizes set, else half the layers (families that are small by other means keep them all)",
+        source=f"{_SANH_2019}; tinybert: TinyBERT4; {_KASAI_2021}",
+        short="--preset",
     )
     layers: int = knob(
         0, "layers of the student (encoder layers); 0 leaves it to the preset", source=_SANH_2019, at_least=0
@@ -148,21 +157,41 @@ class Shrink(Settings):
         at_least=1,
     )
 
+    dropout: float = knob(
+        -1.0, "dropout of the student, wherever it has any; -1: as the teacher's", at_least=-1, below=1
+    )
+
     def settled(self, family: str) -> Self:
         """With the family decided."""
         return self.model_copy(update={"family": family}) if self.family == "auto" else self
+
+    def settled_for(self, teacher: PreTrainedModel) -> Self:
+        """The same for a teacher: a small preset is an ELECTRA where the teacher can be one, else stays as it is."""
+        if self.family != "auto" or self.preset not in SMALL:
+            return self.settled(SAME)
+        return self.settled("electra" if find_family("electra").accepts(teacher) else SAME)
 
     def sized(self, teacher: Sizes) -> Self:
         """With the preset in numbers, where a person left them open."""
         if self._names_its_size:
             return self
         sizes = _preset_sizes(self.preset, teacher)
+        if self.preset in SMALL:
+            return self.model_copy(update={name: size for name, size in sizes.items() if self._leaves_open(name)})
         if clash := [name for name in sizes if getattr(self, name) not in (0, sizes[name])]:
             raise KnobError(
-                f"--student {self.preset} and knob 'student.{clash[0]}' both say how large the student is",
+                f"--preset {self.preset} and knob 'student.{clash[0]}' both say how large the student is",
                 "leave one of them out",
             )
         return self.model_copy(update=sizes)
+
+    def _leaves_open(self, name: str) -> bool:
+        """Whether a small preset may set a size: a person did not, and the family has it."""
+        if getattr(self, name):
+            return False
+        if name in ("layers", "decoder_layers"):
+            return not self.counts_layers
+        return self.family in (SAME, "electra")
 
     @property
     def names_depth(self) -> bool:
@@ -173,6 +202,13 @@ class Shrink(Settings):
     def counts_layers(self) -> bool:
         """Whether `keep` says itself how many layers, as every-2 and 0,2,5 do."""
         return self.keep not in ("spread", "first", "last")
+
+    @property
+    def looks_at_rows(self) -> bool:
+        """Whether training rows tell which weights a student of this shape keeps."""
+        family = find_family(self.settled(SAME).family)
+        narrow = self.feed_forward or self.preset in (*SMALL, "tinybert")
+        return family.calibrates and (family.name != SAME or bool(narrow))
 
     @property
     def _names_its_size(self) -> bool:
@@ -207,16 +243,22 @@ class Shrink(Settings):
             raise KnobError(f"knob 'decoder_layers' is {self.decoder_layers}, {_NO_DECODER}", "leave it at 0")
         return encoder, []
 
-    def build(self, teacher: PreTrainedModel, tokenizer: Any = None, pairs: bool = False) -> Built:
+    def build(
+        self,
+        teacher: PreTrainedModel,
+        tokenizer: Any = None,
+        pairs: bool = False,
+        calibration: Calibration = NO_CALIBRATION,
+    ) -> Built:
         """An untrained student, in eval mode, with the teacher's weights wherever shapes allow; and what it inherited.
 
-        Some families look at the tokenizer, and at whether texts come in pairs."""
+        Some families look at the tokenizer, at whether texts come in pairs, and at training rows."""
         from limbeck.core.layers import dense, layers_of
 
-        shape = self.settled(SAME)
-        family = find_family(shape.family)
         if layers_of(teacher):  # factors and integers cannot be sliced
             teacher = dense(teacher)
+        shape = self.settled_for(teacher)
+        family = find_family(shape.family)
         _check_knobs(shape, family)
         if teacher.config.is_encoder_decoder and family.name != SAME:
             raise KnobError(
@@ -225,7 +267,11 @@ class Shrink(Settings):
             )
         if not shape._names_its_size:
             shape = shape.sized(sizes_of(teacher.config))
-        return family.build(teacher, shape, tokenizer, pairs)
+        if self.preset in SMALL and not self.embedding and family.name == SAME and not _can_factorise(teacher, shape):
+            shape = shape.model_copy(update={"embedding": 0})
+        options = (teacher, shape, tokenizer, pairs)
+        student, result = family.build(*options, calibration) if family.calibrates else family.build(*options)
+        return (student if shape.dropout < 0 else _with_dropout(student, shape.dropout)), result
 
 
 def kept_at_full_width(shape: Shrink, teacher: PreTrainedModel, student: str, free: str) -> list[int]:
@@ -240,10 +286,14 @@ def _preset_sizes(preset: str, teacher: Sizes) -> dict[str, int]:
     """A size by name, in numbers."""
     if preset == "deep-shallow":
         if not teacher.decoder_layers:
-            raise KnobError(f"--student is deep-shallow, {_NO_DECODER}", "use half, third, quarter or tiny")
+            raise KnobError(f"--preset is deep-shallow, {_NO_DECODER}", "use half, third, quarter or tinybert")
         return {"layers": teacher.layers, "decoder_layers": 1}
-    if preset == "tiny":
-        sizes = {name: min(most, getattr(teacher, name)) for name, most in _TINY.items()}
+    if preset in SMALL:
+        known = {name: getattr(teacher, "hidden" if name == "embedding" else name) for name in _LESS[preset]}
+        sizes = {name: max(1, known[name] // part) for name, part in _LESS[preset].items()}
+        sizes["embedding"] = 0 if teacher.decoder_layers else max(2, sizes["embedding"])
+    elif preset == "tinybert":
+        sizes = {name: min(most, getattr(teacher, name)) for name, most in _TINYBERT.items()}
     else:
         sizes = {name: getattr(teacher, name) // _PARTS[preset] or 1 for name in ("layers", "decoder_layers")}
     if not teacher.decoder_layers:
@@ -309,8 +359,33 @@ def _register_shared() -> None:
     register()
 
 
-@family("same", "the teacher's own", knobs=("groups", "embedding"), register=_register_shared)
-def to_same(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bool) -> Built:
+def _can_factorise(teacher: PreTrainedModel, shape: Shrink) -> bool:
+    from limbeck.students.shared_layers import FAMILIES
+
+    sizes, known = sizes_of(teacher.config), teacher.config.model_type in FAMILIES
+    return known and teacher.get_output_embeddings() is None and shape.sizes(sizes).hidden == sizes.hidden
+
+
+def _with_dropout(student: PreTrainedModel, dropout: float) -> PreTrainedModel:
+    """The same weights in a model whose every dropout is this one."""
+    from limbeck.students.inherit import empty_model
+
+    for name, value in student.config.to_dict().items():
+        if "dropout" in name and isinstance(value, float | int) and not isinstance(value, bool):
+            setattr(student.config, name, dropout)
+    other = empty_model(student, student.config, student.device)
+    other.load_state_dict(student.state_dict())
+    return other
+
+
+@family("same", "the teacher's own", knobs=("groups", "embedding"), calibrates=True, register=_register_shared)
+def to_same(
+    teacher: PreTrainedModel,
+    shape: Shrink,
+    tokenizer: Any,
+    pairs: bool,
+    calibration: Calibration = NO_CALIBRATION,
+) -> Built:
     """An untrained student, in eval mode, with the teacher's weights wherever shapes allow."""
     from limbeck.students.inherit import empty_model, inherit
 
@@ -320,11 +395,11 @@ def to_same(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bool
     if shape.groups or shape.embedding:
         from limbeck.students.shared_layers import share
 
-        return share(teacher, kept, after, shape.groups, shape.embedding)
+        return share(teacher, kept, after, shape.groups, shape.embedding, calibration)
     config = resized(teacher.config, after, kept)
     if not decoder:
         student = empty_model(teacher, config, teacher.device)
-        return student, inherit(student, teacher, kept)
+        return student, inherit(student, teacher, kept, calibration=calibration)
     for name in ("encoder_layerdrop", "decoder_layerdrop"):
         if hasattr(config, name):
             setattr(config, name, 0.0)

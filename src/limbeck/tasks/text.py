@@ -22,6 +22,7 @@ from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.trace import PER_TEXT, Want
 from limbeck.data.augment import augment, unlabelled
 from limbeck.data.batches import Collator, Split, batches
+from limbeck.data.joins import lengths_of
 from limbeck.data.settings import AugmentSettings, DataSettings
 from limbeck.data.sources.tables import Table
 from limbeck.data.splits import Splits
@@ -228,7 +229,8 @@ def _made_up(settings: AugmentSettings, setup: Setup[Corpus], place: Path, watch
     found = _read_made_up(file)
     if found is None:
         mask = setup.data.processor.mask_token or ""
-        made = augment(train, settings, mask=mask, masker=_masker(settings, setup), watcher=watcher)
+        masker, lengths = _masker(settings, setup), lengths_of(setup.splits.dev.keys)
+        made = augment(train, settings, mask=mask, masker=masker, lengths=lengths, watcher=watcher)
         rows = zip(made.uids.tolist(), made.texts, made.pairs or [""] * len(made), strict=True)
         lines = (json.dumps({"uid": uid, "text": text, "pair": pair}) + "\n" for uid, text, pair in rows)
         write_text(file, "".join(lines))

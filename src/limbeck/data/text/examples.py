@@ -15,6 +15,7 @@ from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import SplitCard
 from limbeck.core.task import TaskInfo
 from limbeck.data.columns import NO_LABELS, Roles, choose
+from limbeck.data.joins import part_lengths
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.gather import gather
 from limbeck.data.sources.new_rows import read_new
@@ -160,6 +161,8 @@ def read_texts(
     for split, examples in found.items():
         if drawn := draw_split(split, examples.uids, settings, notes):  # uids are hashes
             found[split] = examples.take(drawn)
+    if note := part_lengths(*(found[split].keys for split in ("train", "test"))) if len(found) > 1 else "":
+        notes.append(note)
     named = {
         split: {"text": own.text, "pair": own.pair, "label": ", ".join(own.labels)} for split, own in columns.items()
     }
