@@ -125,7 +125,7 @@ def _points(record: Record, cost: str, same: Sequence[Record], prefix: str, sing
 
 def _among_runs(record: Record, arm: Arm, point: plots.Point, prefix: str) -> plots.Point:
     subject, teacher = n.subject_of(record), n.teacher_of(record)
-    leads, taught = bool(subject) and arm.name == subject.name, bool(teacher) and arm.name == teacher.name
+    leads, taught = subject and arm.name == subject.name, teacher and arm.name == teacher.name
     made = n.artifact_of(record, arm)
     name = record.name if leads else "teacher" if taught and len(record.arms) > 1 else f"{record.name}: {point.label}"
     origin = prefix + teacher.name if leads and teacher and not taught and not made else point.origin
@@ -180,16 +180,10 @@ def _caption(
         caption += (
             " Whiskers are one standard deviation over seeds." if any(p.sd for p in points) else " One seed each."
         )
-    if shares:
-        reference = n.reference_of(records[0])
-        whose = (
-            "the teacher’s"
-            if reference and reference.role == "teacher"
-            else f"“{reference.title}”’s"
-            if reference
-            else ""
-        )
-        caption += f" Thin line{'s' * (len(shares) > 1)}: {n.listed([level.label for level in shares])} of {whose} {metric.title}."
+    if shares and (reference := n.reference_of(records[0])):
+        whose = "the teacher’s" if reference.role == "teacher" else f"“{reference.title}”’s"
+        line = "Thin lines" if len(shares) > 1 else "Thin line"
+        caption += f" {line}: {n.listed([level.label for level in shares])} of {whose} {metric.title}."
     return caption + (" The best of each size is named, the others when pointed at." if len(points) > NAMED else "")
 
 

@@ -302,9 +302,9 @@ def _tiles(record: Record) -> Iterator[Tile]:
         yield Tile(name, n.milliseconds(speed.p50_ms), note, _share(speed.p50_ms, slow))
     in_all = n.counted_in_all([record])
     if size := subject.size:
-        mine, whole = n.bytes_of(subject, in_all), n.bytes_of(other, in_all)
+        small, whole = n.bytes_of(subject, in_all), n.bytes_of(other, in_all)
         note = f"{before} {n.megabytes(whole)}" if whole else f"{n.millions(size.parameters)} parameters"
-        yield Tile("in all" if in_all else "on disk", n.megabytes(mine), note, _share(mine, whole))
+        yield Tile("in all" if in_all else "on disk", n.megabytes(small), note, _share(small, whole))
     trained = n.subject_of(record)
     agree = n.fidelity(trained, "agreement") if trained else None
     if agree and subject is not teacher:
