@@ -85,6 +85,8 @@ def test_steps_of_a_distilled_student_stand_beside_it_and_lead_to_it() -> None:
     assert titles[:3] == [arm.title for arm in record.arms]
     assert titles[3:] == ["start", "+ vocabulary", "+ lowrank", "distilled, int8 in ONNX Runtime"]
     assert made_from(record, record.arm("distilled")).title == "+ lowrank"
+    assert "+ lowrank" in page([record])
+    assert "+ lowrank" not in shown(record), "short in the terminal"
     assert made_from(record, n.models(record)[-1]).title == "3 layers, distilled"
 
 
@@ -107,6 +109,16 @@ def test_the_table_of_a_chain_says_what_each_pass_bought_and_cost() -> None:
 def test_a_step_without_words_has_its_figures() -> None:
     record = changed(small.compressed(), "02-lowrank", note="", figures={"mean_rank": 84.5, "largest_difference": 3e-6})
     assert details(record, row(record, "+ lowrank")) == ["mean rank 84.5, largest difference 3.0e-06"]
+
+
+def test_a_model_that_is_its_own_teacher_is_told_once() -> None:
+    record = small.compressed()
+    start = record.artifacts[0]
+    teacher = record.arms[0].but(name="teacher", title="teacher", role="teacher", size=start.size)
+    teacher = teacher.but(runs=[teacher.runs[0].but(quality=start.quality)])
+    assert "teacher" not in [arm.title for arm in n.models(record.but(arms=[teacher, *record.arms]))]
+    other = teacher.but(runs=[teacher.runs[0].but(quality={"accuracy": 0.93})])
+    assert "teacher" in [arm.title for arm in n.models(record.but(arms=[other, *record.arms]))]
 
 
 def test_seeds_that_made_the_same_are_one_row() -> None:
@@ -326,6 +338,8 @@ def test_a_pass_that_bought_nothing_is_told() -> None:
     ]
     same = changed(record, "01-vocabulary", size=record.artifacts[0].size, speed=record.artifacts[0].speed)
     assert "“+ vocabulary” made the model neither smaller nor faster." in [text for text, _ in told(same)]
+    untimed = same.but(artifacts=[one.but(speed=None) for one in same.artifacts])
+    assert "“+ vocabulary” made the model no smaller." in [text for text, _ in told(untimed)]
 
 
 def test_intervals_that_meet_do_not_prove_a_pass_slower() -> None:

@@ -10,6 +10,7 @@ from limbeck.report import figures as n
 
 SAME = 0.005  # ratios nearer to 1 than this are called equal
 FEW = 0.95  # of what a metric had: who keeps less keeps "only" that
+_PARITY = ("agreement", "largest_difference", "float_weights")  # of what an exporter measures, what people read
 _SHARES = ("agreement", "share", "energy", "fraction")  # words in the names of figures between 0 and 1
 
 
@@ -125,9 +126,9 @@ def _details(artifact: Artifact) -> Iterator[str]:
     if artifact.note:
         yield artifact.note
     if not artifact.step:
-        rows = told.pop("rows", None)
-        where = f" on {n.plural(int(rows), 'row')}" if rows else ""
-        yield from [f"Beside its source{where}: {_listed(told)}"] if told else []
+        parity = {name: told[name] for name in _PARITY if told.get(name)}
+        where = f" on {n.plural(int(told['rows']), 'row')}" if "rows" in told else ""
+        yield from [f"Beside its source{where}: {_listed(parity)}"] if parity else []
         return
     if (agree := told.pop("agreement", None)) is not None:  # with the teacher
         yield f"{n.percent(agree)} of predictions are the teacher’s"

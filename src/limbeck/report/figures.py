@@ -72,6 +72,9 @@ def models(record: Record) -> list[Arm]:
     chained, origins = record.kind == "compress", {arm.name: arm for arm in record.arms}
     ends = {same[0].arm: same for same in artifacts(record) if same[0].step and is_outcome(record, same[0].arm)}
     rows, titles = [arm for arm in record.arms if not (chained and arm.name in ends)], Counter[str]()
+    if chained:  # a model that is its own teacher is the start of its chain
+        starts = [(one.size, one.quality.get(record.metric)) for one in record.artifacts if one.step == START]
+        rows = [arm for arm in rows if (arm.size, *(run.quality.get(record.metric) for run in arm.runs)) not in starts]
     for same in artifacts(record):
         one, origin = same[0], origins[same[0].arm]
         last = ends.get(one.arm) == same

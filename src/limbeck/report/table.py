@@ -322,8 +322,9 @@ class FittingTable:
             return Measurement.get(console, options.update(max_width=1000), table).maximum <= options.max_width
 
         record, keys = self.record, list(brief([self.record]))
-        going = _OF_TRANSLATORS if n.units(record).decoded else _FIRST_TO_GO
-        kept = "" if n.units(record).decoded else "gain" if record.kind == "compare" else "p50"
+        translators = n.units(record).decoded and record.kind not in ("bench", "compress")
+        going = _OF_TRANSLATORS if translators else _FIRST_TO_GO
+        kept = "" if translators else "gain" if record.kind == "compare" else "p50"
         choices = [keys]
         for key in going:
             if key in keys and key != kept:
@@ -342,6 +343,8 @@ def _table(record: Record, keys: Sequence[str], widest: int | None) -> Table:
     subject = n.subject_of(record)
     longest = max((len(arm.title) for arm in n.models(record)), default=0)
     for arm in table_rows(record):
+        if record.kind != "compress" and n.is_between(record, arm):
+            continue  # the page has them
         cells = [Text(cell.text.replace(n.GAP, " ")) for cell in cells_of(record, arm, shown)]
         lead = subject is not None and arm.name == subject.name and len(n.models(record)) > 1
         style = "dim" if arm.name == FLOOR else "bold" if lead and record.kind != "bench" else ""

@@ -132,8 +132,8 @@ def _nothing_bought(record: Record) -> Iterator[str]:
         worse += [slow] if slower else []
         if worse:
             yield f"“{row.title}” made the model {' and '.join(worse)}."
-        elif one.step and was and now and was < LARGER * now and slow and not _slower(row.speed, before.speed)[1]:
-            yield f"“{row.title}” made the model neither smaller nor faster."
+        elif one.step and was and now and was < LARGER * now and not _slower(row.speed, before.speed)[1]:
+            yield f"“{row.title}” made the model {'neither smaller nor faster' if slow else 'no smaller'}."
 
 
 def _slower(before: Speed | None, after: Speed | None) -> tuple[str, bool]:
