@@ -47,7 +47,9 @@ def picture(records: Sequence[Record]) -> str:
     same = [record for record in records if _kind_of_quality(record) == _kind_of_quality(records[0])]
     figure = _pair(same, n.primary(same[0]).title, len(same) == 1, (PANEL,))
     if figure is None:
-        raise DataError("no two models have both a score and a size or a latency", "give the records of other runs")
+        raise DataError(
+            "no two models have a score above the floor and a size or a latency", "give the records of other runs"
+        )
     panels = [panel.wide for panel in (figure, *figure.beside)]
     width = 2 * MARGIN + len(panels) * PANEL.width + (len(panels) - 1) * GAP
     parts, x, y = [], MARGIN, MARGIN

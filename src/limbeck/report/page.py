@@ -258,9 +258,9 @@ def ranked(record: Record) -> list[ReportWarning]:
 def _model_table(records: Sequence[Record], keys: Sequence[str] = ()) -> ModelTable:
     shown, rows = columns(records, keys), []
     for record in records:
-        swatches, subject = {FLOOR: swatch("floor"), **charts.swatches(record)}, n.subject_of(record)
+        swatches, final = {FLOOR: swatch("floor"), **charts.swatches(record)}, n.final_of(record)
         for arm in table_rows(record):
-            lead = subject is not None and arm.name == subject.name and arm.role == "student"
+            lead = final is not None and arm.name == final.name and arm.role == "student"
             kind = FLOOR if arm.name == FLOOR else "lead" if lead else ""
             cells = [(cell, 1) for cell in cells_of(record, arm, shown)]
             if len(records) == 1:  # a table of many runs sorts, cell by cell

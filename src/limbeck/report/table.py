@@ -340,13 +340,13 @@ def _table(record: Record, keys: Sequence[str], widest: int | None) -> Table:
     for column in shown:
         title = _SHORT.get(column.title, column.title.removesuffix(" correlation"))
         table.add_column(title, justify="left" if column.in_words else "right", no_wrap=True)
-    subject = n.subject_of(record)
+    final = n.final_of(record)
     longest = max((len(arm.title) for arm in n.models(record)), default=0)
     for arm in table_rows(record):
         if record.kind != "compress" and n.is_between(record, arm):
             continue  # the page has them
         cells = [Text(cell.text.replace(n.GAP, " ")) for cell in cells_of(record, arm, shown)]
-        lead = subject is not None and arm.name == subject.name and len(n.models(record)) > 1
+        lead = final is not None and arm.name == final.name and len(n.models(record)) > 1
         style = "dim" if arm.name == FLOOR else "bold" if lead and record.kind != "bench" else ""
         # The floor makes no room for itself: models' names do.
         name = "\n".join(textwrap.wrap(arm.title, max(longest, WIDEST))) if arm.name == FLOOR else arm.title
