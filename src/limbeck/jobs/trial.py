@@ -42,7 +42,7 @@ from limbeck.core.trace import ATTENTION_PARTS, PER_TEXT, Batch, Want
 from limbeck.data.batches import Split, to_batch
 from limbeck.jobs.chain import START, label_of, make_artifact, read_shape, save_shape
 from limbeck.jobs.plan import ArmPlan, PlannedStep, Training, Trial
-from limbeck.jobs.retokenize import check_segmentation
+from limbeck.jobs.retokenize import check_segmentation, resegmented
 from limbeck.measure.evaluator import Evaluation
 from limbeck.measure.size import size_of
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot
@@ -265,8 +265,12 @@ class _TrialRunner:
         self.processor, self.data = processor, arm.source.encode(Model(self.model, processor), before)
         later = (step.teacher_request.want for step in arm.steps[number:] if isinstance(step, Training))
         learnt = reduce(or_, later, Want.NOTHING)
-        if by_token := learnt if before.info.in_windows else learnt & ~PER_TEXT:
+        if by_token := self._by_token(learnt):
             check_segmentation(before, self.data, by_token)
+
+    def _by_token(self, want: Want) -> Want:
+        """What of a teacher's outputs fits a row only if it is the same pieces of text."""
+        return want if self.data.info.in_windows else want & ~PER_TEXT
 
     def _keep(self, number: int, step: str, change: Change, seconds: float) -> None:
         """Tests the model as it is now and saves it; that of the last step is the trial's own."""
@@ -322,6 +326,7 @@ class _TrialRunner:
             best=step.evaluated,
             evals=step.evals,
             scale=self.scale if final_linear(self.model) else None,
+            dev_loss=not (self._by_token(step.teacher_request.want) and resegmented(arm.data, data, "dev")),
             **(data.evaluator.while_training() if step.evaluated else {}),
             callbacks=[*held, watch, *switching(step.teacher), *self.callbacks],
         )

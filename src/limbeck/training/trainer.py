@@ -57,6 +57,7 @@ class ObjectiveTrainer(Trainer):
     teacher: Teacher
     task: TaskInfo
     scale: Scale | None = None  # of a regression, while its model answers in standard units
+    dev_loss: bool = True  # the teacher has outputs for dev; else only metrics are computed there
     _request: Request
     loss_is_scaled_for_ga = True
 
@@ -81,6 +82,9 @@ class ObjectiveTrainer(Trainer):
         batch = self.batch_of(inputs)
         trace = forward(model, batch, self._request, self.task.vocab_size)
         trace = replace(trace, bridges=bridges_of(getattr(model, "module", model)))
+        if not (model.training or self.dev_loss):
+            answers = self.scale.restored(trace.logits) if self.scale else trace.logits
+            return (answers.new_zeros(()), {"logits": answers}) if return_outputs else answers.new_zeros(())
         rows: dict[Rows, Tensor] | None = None
         if num_items_in_batch is not None:
             rows = dict(zip(_ROWS, num_items_in_batch, strict=True))
@@ -113,6 +117,8 @@ class ObjectiveTrainer(Trainer):
         if "loss" in logs and self._terms:
             logs |= {f"term_{name}": (value / max(self._steps, 1)).item() for name, value in self._terms.items()}
             self._terms, self._steps = {}, 0
+        if not self.dev_loss:
+            logs.pop("eval_loss", None)
         super().log(logs, start_time)
 
 
@@ -139,6 +145,7 @@ class Distiller(ObjectiveTrainer):
         best: bool = True,
         evals: int = 0,
         scale: Scale | None = None,
+        dev_loss: bool = True,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
         """Dev metrics come from `compute_metrics`, which takes all logits, or `dev_metrics`, which takes the model.
@@ -146,11 +153,12 @@ class Distiller(ObjectiveTrainer):
         `request` is what the objective compares of the student; `focus` the one layer that learns, 0 for all. Without
         `best` nothing is measured on dev and the last weights stay: for stages that do not train the answers. `evals`
         is the number of dev measurements in all, 0 for `evals_per_epoch`. With a `scale` a regression is learnt in
-        standard units; dev metrics and the trained model are in the labels' own."""
+        standard units; dev metrics and the trained model are in the labels' own. Without `dev_loss` the objective is
+        not computed on dev, where the teacher may have nothing to compare with."""
         schedule = schedule.at_width(shape_of(model).hidden, task)
         self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
         self._dev_metrics, self._request, self._focus, self._target_scale = dev_metrics, request, focus, scale
-        self._clock = MarkComplete()
+        self.dev_loss, self._clock = dev_loss, MarkComplete()
         check_loggers(schedule)
         stopping = [EarlyStoppingCallback(schedule.patience)] if best and schedule.patience else []
         super().__init__(
