@@ -5,11 +5,12 @@ from transformers import (
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    BertTokenizerFast,
 )
 
 import limbeck
 from limbeck.core.record import Record
-from tiny import make_classifier, make_rows, make_tokenizer
+from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer, write_csv
 from tiny_places import make_questions, make_reader, make_sentences, make_tagger
 
 pytestmark = pytest.mark.slow
@@ -37,3 +38,20 @@ def test_a_small_student_of_each_task(kind, tmp_path):
     assert (shape.embedding_size, shape.hidden_dropout_prob) == (12, 0.0)
     assert list(tmp_path.glob("augmented-*.jsonl")) if kind == "classify" else True
     assert any("pieces remain" in note for note in record.notes)
+
+
+def test_dev_texts_may_fall_into_other_pieces(tmp_path):
+    """A word of dev that no training row has is spelled after trimming: the teacher's states do not fit it."""
+    tokenizer = BertTokenizerFast(
+        vocab={word: index for index, word in enumerate([*VOCABULARY, "z", "##z", "zzz"])}, model_max_length=64
+    )
+    teacher = make_classifier(layers=4)
+    teacher.resize_token_embeddings(len(tokenizer))
+    dev = [{**row, "text": f"zzz {row['text']}"} for row in make_rows(40, seed=1)]
+    reading = {"dev": str(write_csv(tmp_path / "dev.csv", dev))}
+    shape = limbeck.Shrink(preset="small", embedding=12)
+    limbeck.distill(teacher, make_rows(120), shape, tokenizer=tokenizer, reading=reading, out=tmp_path / "run", **QUICK)
+    record = Record.load(tmp_path / "run")
+    measured = [point.dev for point in record.arm("distilled").runs[0].curve if point.dev]
+    assert measured
+    assert all("accuracy" in dev and "loss" not in dev for dev in measured)
