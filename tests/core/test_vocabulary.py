@@ -5,6 +5,7 @@ import json
 import random
 
 import pytest
+import transformers as hf
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
@@ -206,3 +207,36 @@ def test_the_file_is_readable_json_with_letters_as_they_are(tmp_path):
     text = (tmp_path / "tokenizer.json").read_text(encoding="utf-8")
     assert "ç" in text
     assert json.loads(text)["model"]["type"] == "WordPiece"
+
+
+def of_class(name):
+    """Classes that build their own rules around the vocabulary of the file."""
+    model = json.loads(tiny_tokenizer("unigram").backend_tokenizer.to_str())["model"]
+    pieces = [tuple(entry) for entry in model["vocab"][5:]]
+    if name == "RobertaTokenizer":
+        model = json.loads(tiny_tokenizer("byte-level BPE").backend_tokenizer.to_str())["model"]
+        names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *model["vocab"]]
+        return hf.RobertaTokenizer(
+            vocab={piece: n for n, piece in enumerate(names)}, merges=[tuple(merge) for merge in model["merges"]]
+        )
+    first = {"T5Tokenizer": ["<pad>", "</s>", "<unk>"]}.get(name, ["<s>", "<pad>", "</s>", "<unk>"])
+    last = {"T5Tokenizer": [f"<extra_id_{n}>" for n in range(99, -1, -1)], "XLMRobertaTokenizer": ["<mask>"]}
+    how = {"src_lang": "en_XX", "tgt_lang": "de_DE"} if name == "MBartTokenizer" else {}
+    special = ([(piece, 0.0) for piece in some] for some in (first, last.get(name, [])))
+    return getattr(hf, name)(vocab=[*next(special), *pieces, *next(special)], **how)
+
+
+@pytest.mark.parametrize("name", ["T5Tokenizer", "XLMRobertaTokenizer", "MBartTokenizer", "RobertaTokenizer"])
+def test_classes_with_rules_of_their_own(name, tmp_path):
+    tokenizer = of_class(name)
+
+    def sides(one, text):
+        return [one(text)["input_ids"], one(text_target=text)["input_ids"]]
+
+    small, old_ids = trimmed(tokenizer, {n for text in LINES[:3] for side in sides(tokenizer, text) for n in side})
+    small.save_pretrained(tmp_path)
+    for one in (small, AutoTokenizer.from_pretrained(tmp_path)):
+        assert type(one) is type(tokenizer)
+        assert len(one) < len(tokenizer)
+        for text in LINES[:3]:
+            assert [[old_ids[n] for n in side] for side in sides(one, text)] == sides(tokenizer, text)

@@ -1,7 +1,8 @@
 """The files of a Marian tokenizer with fewer pieces: source.spm and target.spm segment, vocab.json numbers the pieces.
 
 A piece that only vocab.json lost would be unknown wherever a text is segmented into it, so it goes from the
-SentencePiece models too: such a text is then spelled with shorter pieces. Pieces that vocab.json never had stay.
+SentencePiece models too: such a text is then spelled with shorter pieces. Pieces that vocab.json never had stay, so
+that what was unknown stays so; a text may fall back on one of them, which is counted among the new unknowns.
 """
 
 from __future__ import annotations
