@@ -11,7 +11,17 @@ import limbeck
 from examples import example_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'pin_memory'")  # what a stock Trainer says where there is no GPU
-PIECES = ("loss", "trainer_loss", "DistillationTrainer", "TeacherCache", "significance", "compress", "load")
+PIECES = (
+    "loss",
+    "trainer_loss",
+    "DistillationTrainer",
+    "TeacherCache",
+    "significance",
+    "compress",
+    "load",
+    "LowRank",
+    "Quantize",
+)
 
 
 @pytest.mark.parametrize("name", PIECES)

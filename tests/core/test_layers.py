@@ -16,7 +16,7 @@ from limbeck.core.layers import LowRankEmbedding, QuantizedEmbedding, QuantizedL
 from limbeck.measure.size import count_parameters, weight_bytes
 from limbeck.students.load import load
 from limbeck.students.model_folder import save_folder
-from limbeck.students.shrink import shrink
+from limbeck.students.shrink import Shrink, shrink
 from students.tiny_encoders import batch, classifier
 from students.tiny_encoders import tokenizer as make_tokenizer
 from tiny_language import make_masked
@@ -39,6 +39,7 @@ def make_gpt2():
 
 MODELS = {
     **{name: (lambda name=name: classifier(name)) for name in ("bert", "electra", "distilbert", "albert")},
+    "shared": lambda: Shrink(groups=2, embedding=8).build(classifier("bert"))[0].eval(),
     "masked": lambda: make_masked(hidden=32),
     "marian": make_marian,
     "gpt2": make_gpt2,
