@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import MismatchError, ModelError
+from limbeck.core.marian_vocabulary import trim_marian
 from limbeck.core.tokenizer_json import checked, indispensable, pieces_of, renumbered, with_merge_parents
 
 if TYPE_CHECKING:
@@ -30,21 +31,10 @@ def trimmed(tokenizer: Any, keep_ids: Iterable[int]) -> tuple[Any, list[int]]:
 
     It is of the same class with the same settings; the one passed in stays as it is."""
     folder = Path(tempfile.mkdtemp(prefix="limbeck-tokenizer-"))
-    # A tokenizer made from SentencePiece files opens them again when it is copied.
+    # One made from SentencePiece files opens them again whenever it is copied.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     tokenizer.save_pretrained(folder)
-    keep = {*keep_ids, *tokenizer.all_special_ids}
-    if (folder / "tokenizer.json").exists():
-        old_ids = _trim_json(folder / "tokenizer.json", keep)
-    elif (folder / "source.spm").exists() and not getattr(tokenizer, "separate_vocabs", False):
-        from limbeck.core.marian_vocabulary import trim_marian
-
-        old_ids = trim_marian(folder, keep)
-    else:
-        raise ModelError(
-            f"the vocabulary of a {type(tokenizer).__name__} cannot be trimmed: it is not one tokenizer.json",
-            "convert it to a fast tokenizer (AutoTokenizer with use_fast=True) and save it beside the model",
-        )
+    old_ids = _trim_files(folder, tokenizer, {*keep_ids, *tokenizer.all_special_ids})
     small = type(tokenizer).from_pretrained(folder)
     small.name_or_path = tokenizer.name_or_path
     new = {old: number for number, old in enumerate(old_ids)}
@@ -54,6 +44,18 @@ def trimmed(tokenizer: Any, keep_ids: Iterable[int]) -> tuple[Any, list[int]]:
             "save its backend_tokenizer as a PreTrainedTokenizerFast with the same special tokens",
         )
     return small, old_ids
+
+
+def _trim_files(folder: Path, tokenizer: Any, keep: set[int]) -> list[int]:
+    """Edits a saved tokenizer in place."""
+    if (folder / "tokenizer.json").exists():
+        return _trim_json(folder / "tokenizer.json", keep)
+    if (folder / "source.spm").exists() and not tokenizer.separate_vocabs:
+        return trim_marian(folder, keep)
+    raise ModelError(
+        f"the vocabulary of a {type(tokenizer).__name__} cannot be trimmed: it is not one tokenizer.json",
+        "convert it to a fast tokenizer, and save that beside the model; or leave the vocabulary whole",
+    )
 
 
 def _trim_json(path: Path, keep: set[int]) -> list[int]:
@@ -122,12 +124,14 @@ def _vocabulary_dimensions(model: Any) -> dict[str, int]:
         if size != more[name].shape[dimension]
     }
     own = dict(_tensors(model))
-    for name, dimension in found.items():
-        if name not in own or own[name].shape[dimension] != rows:
-            raise ModelError(
-                f"{name} is not the tensor that the config of this {type(model).__name__} speaks of",
-                "trim the vocabulary before passes that change embeddings (lowrank, quantize)",
-            )
+    whole = all(name in own and own[name].shape[dimension] == rows for name, dimension in found.items())
+    ends = [part for part in (model.get_input_embeddings(), model.get_output_embeddings()) if part is not None]
+    taken = {id(own[name]) for name in found if name in own}
+    if not whole or not all(taken & {id(x) for _, x in _tensors(part)} for part in ends):
+        raise ModelError(
+            f"embeddings or output projection of this {type(model).__name__} are not those its config speaks of",
+            "trim the vocabulary before passes that change them (lowrank, quantize)",
+        )
     return found
 
 
@@ -147,9 +151,9 @@ def _empty(model: Any, rows: int) -> Any:
     import torch
 
     config = copy.deepcopy(model.config)
-    config.vocab_size = rows
-    if hasattr(config, "decoder_vocab_size"):
-        config.decoder_vocab_size = rows
+    for name, value in {"vocab_size": rows, "decoder_vocab_size": rows, "compressed_layers": None}.items():
+        if hasattr(config, name):
+            setattr(config, name, value)
     with torch.device("meta"):
         return type(model)(config)
 

@@ -5,7 +5,9 @@ Truncation comes first, softening second: the top is selected on the logits and 
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +17,7 @@ from limbeck.core.trace import Sampled, Top
 from limbeck.functional.softmax import pick, wide
 
 Form = Literal["tail", "renorm", "renorm-both", "raw"]
+TopOrSampled = TypeVar("TopOrSampled", Top, Sampled)
 
 # Below this, 1 − Σ q over the top is mostly rounding, so the rest is summed directly.
 _THIN = 1e-4
@@ -51,13 +54,16 @@ def truncated_loss(form: Form, top: Top, log_q: Tensor, temperature: float = 1.0
     """[n] the loss of a top and the student's log-probabilities [n, vocabulary] at this temperature.
 
     Every form but `raw`, a cross-entropy, is 0 at its minimum."""
-    at = pick(log_q, top.ids)  # [n, k]
+    nobody = top.ids < 0  # see `remapped`
+    some = bool(nobody.any())
+    at = pick(log_q, top.ids.clamp(min=0)).masked_fill(nobody, _FLOOR) if some else pick(log_q, top.ids)  # [n, k]
     if form == "raw":
         return -(_log_p(top, temperature).exp() * at).sum(-1)
     if form == "tail":
         return _tail(_log_p(top, temperature), at, top.ids, log_q)
     shares = (top.log_p / temperature).log_softmax(-1)  # log p/m: the whole log-sum-exp cancels
-    return (shares.exp() * (shares - (at.log_softmax(-1) if form == "renorm-both" else at))).sum(-1)
+    terms = shares.exp() * (shares - (at.log_softmax(-1) if form == "renorm-both" else at))
+    return (terms.masked_fill(nobody, 0.0) if some else terms).sum(-1)
 
 
 def _log_p(top: Top, temperature: float) -> Tensor:
@@ -74,15 +80,17 @@ def _log_p(top: Top, temperature: float) -> Tensor:
 def _tail(log_p: Tensor, at: Tensor, ids: Tensor, log_q: Tensor) -> Tensor:
     """KL with everything outside the top as one more class."""
     inside = (log_p.exp() * (log_p - at)).sum(-1)
-    if ids.shape[-1] >= log_q.shape[-1]:
+    whole = (ids >= 0).sum(-1) >= log_q.shape[-1]  # [n] the student has no token outside the top
+    if whole.all():
         return inside
     rest, student_rest = (1 - x.exp().sum(-1) for x in (log_p, at))
-    thin = (student_rest < _THIN) & (rest > _THIN)
+    thin = (student_rest < _THIN) & (rest > _THIN) & ~whole
     least = 8 * torch.finfo(at.dtype).eps  # the same on both sides, so that equality stays at 0
     rest, log_rest = rest.clamp(min=least), student_rest.clamp(min=least).log()
     if thin.any():
-        log_rest = log_rest.masked_scatter(thin, log_q[thin].scatter(-1, ids[thin], -torch.inf).logsumexp(-1))
-    return inside + rest * (rest.log() - log_rest)
+        inner = ids[thin].where(ids[thin] >= 0, ids[thin][:, :1])  # nobody comes last
+        log_rest = log_rest.masked_scatter(thin, log_q[thin].scatter(-1, inner, -torch.inf).logsumexp(-1))
+    return inside + (rest * (rest.log() - log_rest)).masked_fill(whole, 0.0)
 
 
 def draw(logits: Tensor, draws: int, temperature: float = 1.0, generator: torch.Generator | None = None) -> Sampled:
@@ -101,6 +109,21 @@ def draw(logits: Tensor, draws: int, temperature: float = 1.0, generator: torch.
 def drawn_cross_entropy(drawn: Sampled, log_q: Tensor) -> Tensor:
     """−Σ w log q over the drawn ids, [n]: on average over draws the cross-entropy with the whole teacher."""
     return -(drawn.weights * pick(log_q, drawn.ids)).sum(-1)
+
+
+def remapped(found: TopOrSampled, old_ids: Sequence[int]) -> TopOrSampled:
+    """The same over a trimmed vocabulary, in which id n was old_ids[n].
+
+    Of a top, the mass of tokens that went joins the rest: their places come last, with the id −1 and no probability.
+    Draws that went count nothing."""
+    new = torch.full((max(old_ids) + 2,), -1, device=found.ids.device)
+    new[torch.tensor(old_ids, device=new.device)] = torch.arange(len(old_ids), device=new.device)
+    ids = new[found.ids.clamp(max=len(new) - 1)]
+    if isinstance(found, Sampled):
+        return replace(found, ids=ids.clamp(min=0), weights=found.weights.masked_fill(ids < 0, 0.0))
+    order = (ids < 0).int().argsort(dim=-1, stable=True)
+    log_p = found.log_p.masked_fill(ids < 0, _FLOOR).gather(-1, order)
+    return replace(found, ids=ids.gather(-1, order), log_p=log_p)
 
 
 def mix_with_labels(top: Top, labels: Tensor, share: Tensor) -> Top:

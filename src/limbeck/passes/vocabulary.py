@@ -77,13 +77,12 @@ class Vocabulary(Pass):
     @field_validator("extra", mode="before")
     @classmethod
     def _one_file(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str | Path) else value
+        return (str(value),) if isinstance(value, str | Path) else tuple(map(str, value))
 
     @model_validator(mode="after")
     def _check_mode(self) -> Self:
-        unused = [
-            name for name in ("min_count", "size") if getattr(self, name) != type(self).model_fields[name].default
-        ]
+        fields = type(self).model_fields
+        unused = [name for name in ("min_count", "size") if getattr(self, name) != fields[name].default]
         if self.mode == "lossless" and unused:
             raise KnobError(
                 f"'{unused[0]}' has no effect in the mode 'lossless'", "set mode to aggressive, or leave it out"
@@ -104,7 +103,7 @@ class Vocabulary(Pass):
         before = _encode(tokenizer, rows, model)
         lines = [line for file in self.extra for line in _lines(file)]
         extra = _encode(tokenizer, [(line, line) if _is_translator(model) else (line,) for line in lines], model)
-        keep = {*self._chosen(before.ids), *extra.ids.tolist(), *named_ids(model)}
+        keep = {*self._chosen(before.ids, tokenizer.all_special_ids), *extra.ids.tolist(), *named_ids(model)}
         small, old_ids = trimmed(tokenizer, keep)
         here = _compare(before, _encode(small, rows, model), old_ids, tokenizer)
         if self.mode == "lossless" and here.changed:
@@ -124,11 +123,11 @@ class Vocabulary(Pass):
         note = f"{len(old_ids):,} of {pieces:,} pieces remain ({100 * share:.1f} %). {here.said('calibration')}"
         return Change(_taken(mask, dimensions, kept), f"{note} {there.said('held-out')}".strip(), small, figures)
 
-    def _chosen(self, ids: np.ndarray) -> list[int]:
-        """Of the pieces that occur in the texts, those to keep."""
+    def _chosen(self, ids: np.ndarray, special: list[int]) -> list[int]:
+        """Of the pieces that occur in the texts, those to keep; special tokens stay anyway."""
         import numpy as np
 
-        pieces, counts = np.unique(ids, return_counts=True)
+        pieces, counts = np.unique(ids[~np.isin(ids, special)], return_counts=True)
         if self.mode == "aggressive" and self.size:
             return list(pieces[np.argsort(-counts, kind="stable")[: self.size]].tolist())
         return list(pieces[counts >= (self.min_count if self.mode == "aggressive" else 1)].tolist())
