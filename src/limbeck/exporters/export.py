@@ -13,26 +13,25 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from limbeck.core.checksum import FILES, checksums, sealed
-from limbeck.core.errors import KnobError, LimbeckError, ModelError
+from limbeck.core.errors import LimbeckError, ModelError
 from limbeck.core.files import atomic_folder
 from limbeck.core.fingerprint import fingerprint
 from limbeck.core.progress import ProgressItem, Silent, Watcher, no_progress_bars
 from limbeck.core.task import ENCODER_KINDS, Kind, TaskInfo
 from limbeck.data.settings import DataSettings
 from limbeck.data.text.examples import timing_texts
+from limbeck.exporters.targets import Target, check_target
 from limbeck.measure.size import count_parameters
 from limbeck.students.load import kind_of, labels_in, load_saved
+from limbeck.students.model_folder import find_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-Target = Literal["onnx", "onnx-int8", "onnx-int4", "ctranslate2"]
-TARGETS: tuple[str, ...] = get_args(Target)
 FORMAT = 1
 FACTS, GRAPH = "limbeck.json", "model.onnx"
 EXPORTING = "exporting"
@@ -61,11 +60,11 @@ def export(
 
     `rows` (text, and pair or "") are what answers are compared on, best the user's own; with `labels`, as numbers, the
     quality of both is told. Where an export does not answer as its source, nothing is written."""
-    folder, out = Path(folder).expanduser(), Path(out).expanduser()
+    folder, out = find_folder(folder), Path(out).expanduser()
     check_target(to, out)
-    if to == "ctranslate2":
-        return _to_ctranslate2(folder, out)
     watcher.plan([ProgressItem(EXPORTING, 1.0)])
+    if to == "ctranslate2":
+        return _to_ctranslate2(folder, out, [text for text, _ in rows or own_rows("translate")])
     model, tokenizer = load_saved(folder)
     kind = _encoder_kind(folder, model)
     backend = fast_tokenizer(folder, tokenizer)
@@ -112,16 +111,6 @@ def export(
         _write_json(part / FACTS, sealed({**facts, FILES: checksums(part)}))
     watcher.at(EXPORTING, 1.0)
     return Exported(out, "ONNX Runtime", precision, figures | _bytes(folder, out))
-
-
-def check_target(to: str, out: Path) -> None:
-    """Refuses what can be refused before a model is opened."""
-    if to not in TARGETS:
-        raise KnobError(f"there is no target '{to}'", f"use one of {', '.join(TARGETS)}")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise LimbeckError(f"{out} is there already", "choose another folder with --out, or delete it")
-    if missing := [name for name in ("onnx", "onnxruntime") if to != "ctranslate2" and find_spec(name) is None]:
-        raise LimbeckError(f"exporting to ONNX needs {' and '.join(missing)}", "pip install 'limbeck[onnx]'")
 
 
 def own_rows(kind: Kind) -> list[tuple[str, str]]:
@@ -191,9 +180,7 @@ def _check_room(out: Path, needed: int) -> None:
 
 def _bytes(source: Path, out: Path) -> dict[str, float]:
     """Of all files needed to answer, on both sides."""
-    from limbeck.students.model_folder import model_in
-
-    before = [file for file in Path(model_in(str(source))).iterdir() if file.suffix in _NEEDED]
+    before = [file for file in source.iterdir() if file.suffix in _NEEDED]
     after = [file for file in out.rglob("*") if file.is_file()]
     return {
         "bytes": float(sum(file.stat().st_size for file in after)),
@@ -204,8 +191,12 @@ def _bytes(source: Path, out: Path) -> dict[str, float]:
 _NEEDED = (".safetensors", ".json", ".txt", ".model", ".py")
 
 
-def _to_ctranslate2(folder: Path, out: Path) -> Exported:
+def _to_ctranslate2(folder: Path, out: Path, texts: Sequence[str]) -> Exported:
     from limbeck.exporters.ctranslate2 import convert
+    from limbeck.exporters.parity import checked_translator
 
-    convert(folder, out)
-    return Exported(out, "CTranslate2", "int8", _bytes(folder, out))
+    with tempfile.TemporaryDirectory(prefix="limbeck-export-") as place:
+        figures = checked_translator(folder, convert(folder, Path(place) / "int8"), texts)
+        with atomic_folder(out) as part:
+            shutil.copytree(Path(place) / "int8", part, dirs_exist_ok=True)
+    return Exported(out, "CTranslate2", "int8", figures | _bytes(folder, out))

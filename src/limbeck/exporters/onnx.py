@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from limbeck.core.errors import LimbeckError, ModelError
 from limbeck.core.task import Kind
+from limbeck.exporters.bilstm import bilstm_to_trace
 from limbeck.exporters.onnx_graph import CONTRIB, OPSET, Graph, simplify
 from limbeck.students.model_folder import quiet
 
@@ -132,7 +133,8 @@ def _prepared(model: PreTrainedModel) -> Iterator[None]:
         with quiet():
             with suppress(ValueError):  # it has no attention, or only one kind
                 model.set_attn_implementation(ATTENTION if _looks_up_attention(model) else "eager")
-            yield
+            with bilstm_to_trace(model):
+                yield
     finally:
         if before is not None:
             with quiet():

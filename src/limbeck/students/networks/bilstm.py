@@ -62,9 +62,7 @@ class Reader(nn.Module):
     def forward(self, ids: Tensor, read: Tensor) -> Tensor:
         """[texts, length] → [texts, 2 · hidden]; `read` says which tokens are part of the text."""
         lengths = read.sum(1)
-        order = read.int().argsort(dim=1, descending=True, stable=True)
-        if not torch.jit.is_tracing():  # which would take today's length for every text's
-            order = order[:, : max(1, int(lengths.max()))]
+        order = read.int().argsort(dim=1, descending=True, stable=True)[:, : max(1, int(lengths.max()))]
         ids = ids.gather(1, order)  # what is read, moved to the front
         embedded = torch.cat([self.static(ids), self.tuned(ids)], dim=-1)
         # A text without a word passes as one of length 1, and its state is put to 0 afterwards.
