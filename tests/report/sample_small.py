@@ -79,7 +79,7 @@ def speed(p50: float, engine: str = "torch fp32", load: float = 2900.0) -> Speed
 
 def compared(name: str, than: str, difference: float) -> Comparison:
     low, high = difference - 0.009, difference + 0.009
-    told = "loses" if high < 0 else "is not proven to differ from"
+    told = "loses against" if high < 0 else "is not proven to differ from"
     return Comparison(
         better=name,
         than=than,
@@ -89,7 +89,7 @@ def compared(name: str, than: str, difference: float) -> Comparison:
         high=high,
         seeds=1,
         rows=1821,
-        sentence=f"“{name}” {told} against “{than}”: {100 * difference:+.1f} points of accuracy, 1,821 test rows.",
+        sentence=f"“{name}” {told} “{than}”: {100 * difference:+.1f} points of accuracy, 1,821 test rows.",
     )
 
 

@@ -11,7 +11,7 @@ import yaml
 from rich.console import Console
 
 from limbeck.core.record import Record
-from limbeck.report import figures as n
+from limbeck.report import models as m
 from limbeck.report.card import model_card
 from limbeck.report.figures import GAP
 from limbeck.report.table import markdown_table, terminal_table
@@ -81,7 +81,7 @@ def test_the_terminal_table_fits_80_columns(any_record: Record) -> None:
     text = shown(any_record)
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "…" not in text
-    for arm in n.models(any_record):
+    for arm in m.models(any_record):
         assert arm.title.split()[0] in text
 
 

@@ -10,7 +10,7 @@ import sample
 
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.record import Record
-from limbeck.report import Report, figures
+from limbeck.report import Report, figures, models
 from limbeck.report.page import page, told_apart
 
 pytestmark = pytest.mark.slow
@@ -68,7 +68,7 @@ def test_many_records_make_one_page_with_a_section_for_each() -> None:
     ]
     assert len(linked) == len(records) + 1
     assert set(linked) <= set(read.ids)
-    rows = sum(len(figures.models(record)) + bool(record.floor) for record in [*records, records[0]])
+    rows = sum(len(models.models(record)) + bool(record.floor) for record in [*records, records[0]])
     table = page([*records, records[0]]).split('class="arms sortable dense"')[1].split("</table>")[0]
     assert table.count("<tr") == rows + 1
 

@@ -34,6 +34,9 @@ def test_a_scale_maps_ends_to_ends() -> None:
     straight, log = svg.Scale(0, 10, 100, 200), svg.Scale(1, 100, 0, 200, log=True)
     assert [straight(0), straight(5), straight(10)] == [100, 150, 200]
     assert [log(1), log(10), log(100)] == pytest.approx([0, 100, 200])
+    ticks = svg.Scale(0.4, 2e6, 0, 200, log=True).ticks(5)
+    assert [text for _, text in ticks[:3]] == ["0.5", "1", "2"]
+    assert ticks[-1][1] == "2,000,000"
 
 
 def test_lengths_start_at_zero_unless_they_differ_greatly() -> None:

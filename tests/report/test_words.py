@@ -22,8 +22,9 @@ from limbeck.report.answers import calibration, closeness
 from limbeck.report.card import model_card
 from limbeck.report.charts import differences, standing, tones
 from limbeck.report.curves import learning
-from limbeck.report.figures import block_length, subject_of, timed
+from limbeck.report.figures import block_length, timed
 from limbeck.report.frontier import trade_offs
+from limbeck.report.models import subject_of
 from limbeck.report.page import page
 from limbeck.report.summary import caveats, conclusion, headline, speed_conditions
 from limbeck.report.svg import Scale, span

@@ -25,9 +25,10 @@ from limbeck.report.answers import calibration, closeness
 from limbeck.report.card import comparison_card, model_card
 from limbeck.report.charts import differences, standing
 from limbeck.report.curves import learning
-from limbeck.report.figures import gain_of, subject_of
-from limbeck.report.figures import models as models_of
+from limbeck.report.figures import gain_of
 from limbeck.report.frontier import trade_offs
+from limbeck.report.models import models as models_of
+from limbeck.report.models import subject_of
 from limbeck.report.page import marked, page, section
 from limbeck.report.summary import conclusion, gap_sentences, headline, joint_confidence, speed_conditions
 from limbeck.report.table import columns, markdown_table

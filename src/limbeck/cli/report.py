@@ -10,7 +10,9 @@ import typer
 
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUNS", help="folders of finished runs, or record.json files")],
-    out: Annotated[Path, typer.Option("--out", help="the page to write, .html or .md")] = Path("report.html"),
+    out: Annotated[
+        Path, typer.Option("--out", help="the page to write, .html or .md; .svg for the frontier alone")
+    ] = Path("report.html"),
 ) -> None:
     """Put runs side by side on one self-contained page.
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from limbeck.core.metric import Metric, metrics_of
 from limbeck.core.record import Arm, Record, ReliabilityBin
 from limbeck.report import figures as n
+from limbeck.report import models as m
 from limbeck.report import plots
 from limbeck.report.charts import CANVASES, Figure, Legend, figure_of, swatches, tones
 from limbeck.report.figures import Spread
@@ -143,7 +144,7 @@ def _sum(bins: Sequence[ReliabilityBin]) -> ReliabilityBin:
 
 def confusions(record: Record, arms: Sequence[Arm]) -> list[Figure]:
     """Which label was taken for which, by the student that the record is about and by the teacher."""
-    subject, labels, found = n.subject_of(record), record.task.labels, []
+    subject, labels, found = m.subject_of(record), record.task.labels, []
     for arm in (arm for arm in arms if arm is subject or arm.role == "teacher"):
         tables = [run.confusion for run in arm.runs if len(run.confusion) == len(labels) > 1]
         if not tables:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from limbeck.core.record import Arm, Record, SplitCard
 from limbeck.report import chain, summary
 from limbeck.report import figures as n
+from limbeck.report import models as m
 from limbeck.report.table import escape_markdown, full, markdown_table
 from limbeck.report.warnings import failure_sentences, warnings
 
@@ -80,7 +81,7 @@ _TRANSLATION_LIMITS = (
 
 def model_card(record: Record, model_id: str = "") -> str:
     """A card for the student of the record, or for its only model. `model_id` is what from_pretrained is given."""
-    subject = n.subject_of(record)
+    subject = m.subject_of(record)
     parts = [
         _front_matter(record, subject),
         f"# {escape_markdown(model_id or record.name)}",
@@ -182,20 +183,20 @@ def _snippet(record: Record, model_id: str) -> str:
 
 def _details(record: Record) -> Iterator[str]:
     """What each pass and export says of itself."""
-    for row in n.models(record):
+    for row in m.models(record):
         if told := chain.details(record, row):
             yield f"“{row.title}”: {' · '.join(told)}"
 
 
 def _exports(record: Record) -> Iterator[str]:
     """Where the same model lies for another engine, its figures there, and how to use the last for ONNX Runtime."""
-    metric, in_all, snippet = n.primary(record), n.counted_in_all([record]), ""
-    for row in n.models(record):
-        artifact, score = n.artifact_of(record, row), n.quality(row, metric.name)
+    metric, in_all, snippet = n.primary(record), m.counted_in_all([record]), ""
+    for row in m.models(record):
+        artifact, score = m.artifact_of(record, row), n.quality(row, metric.name)
         if artifact is None or artifact.step:
             continue
         figures = [f"{metric.title} {n.score(metric, score.mean, score.sd)}"] if score else []
-        figures += [f"{n.megabytes(n.bytes_of(row, in_all))} {'in all' if in_all else 'on disk'}"] if row.size else []
+        figures += [f"{n.megabytes(m.bytes_of(row, in_all))} {'in all' if in_all else 'on disk'}"] if row.size else []
         rate = f"{n.units(record).input}s/s"
         figures += [f"{n.figure(row.speed.sentences_per_second)} {rate}"] if row.speed else []
         light = ", which needs no torch" if artifact.engine in _WITHOUT_TORCH else ""

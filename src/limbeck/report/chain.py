@@ -7,20 +7,22 @@ from itertools import starmap
 
 from limbeck.core.record import Arm, Artifact, Comparison, Record
 from limbeck.report import figures as n
+from limbeck.report import models as m
 
 SAME = 0.005  # ratios nearer to 1 than this are called equal
 FEW = 0.95  # of what a metric had: who keeps less keeps "only" that
+_PARITY = ("agreement", "largest_difference", "float_weights")  # of what an exporter measures, what people read
 _SHARES = ("agreement", "share", "energy", "fraction")  # words in the names of figures between 0 and 1
 
 
 def smaller(record: Record, arm: Arm) -> float | None:
     """How many times smaller than the reference; None of the reference itself and where nothing is counted."""
-    reference, in_all = n.reference_of(record), n.counted_in_all([record])
-    return _ratio(reference, arm, n.bytes_of(reference, in_all), n.bytes_of(arm, in_all))
+    reference, in_all = m.reference_of(record), m.counted_in_all([record])
+    return _ratio(reference, arm, m.bytes_of(reference, in_all), m.bytes_of(arm, in_all))
 
 
 def faster(record: Record, arm: Arm) -> float | None:
-    reference = n.reference_of(record)
+    reference = m.reference_of(record)
     before, after = ((one.speed.p50_ms if one and one.speed else 0.0) for one in (reference, arm))
     return _ratio(reference, arm, before, after)
 
@@ -62,7 +64,7 @@ def keeps(record: Record, arm: Arm) -> str:
 
 def _share(record: Record, arm: Arm) -> float | None:
     """Of the reference's quality; 0 where a share would say nothing, 1 where nothing that reports show is lost."""
-    metric, reference = n.primary(record), n.reference_of(record)
+    metric, reference = n.primary(record), m.reference_of(record)
     mine, theirs = (n.quality(one, metric.name) if one else None for one in (arm, reference))
     if mine is None or theirs is None:
         return None
@@ -74,7 +76,7 @@ def _share(record: Record, arm: Arm) -> float | None:
 
 def change(record: Record, arm: Arm) -> tuple[float, Comparison | None] | None:
     """The difference in quality to what an artifact was made from, and the paired one where there is one."""
-    artifact, origin, mine = n.artifact_of(record, arm), made_from(record, arm), n.quality(arm, record.metric)
+    artifact, origin, mine = m.artifact_of(record, arm), made_from(record, arm), n.quality(arm, record.metric)
     if artifact is None or mine is None:
         return None
     found = artifact.comparison
@@ -86,11 +88,11 @@ def change(record: Record, arm: Arm) -> tuple[float, Comparison | None] | None:
 
 def made_from(record: Record, arm: Arm) -> Arm | None:
     """The row that a pass or an export began with: the step before it, or else the arm."""
-    rows, artifact = n.models(record), n.artifact_of(record, arm)
-    of, led = artifact.arm if artifact else arm.name, n.is_outcome(record, artifact.arm if artifact else arm.name)
-    if (artifact and artifact.step == n.START) or not (artifact or led):
+    rows, artifact = m.models(record), m.artifact_of(record, arm)
+    of, led = artifact.arm if artifact else arm.name, m.is_outcome(record, artifact.arm if artifact else arm.name)
+    if (artifact and artifact.step == m.START) or not (artifact or led):
         return None
-    steps = [row for row in rows if (one := n.artifact_of(record, row)) and one.step and one.arm == of]
+    steps = [row for row in rows if (one := m.artifact_of(record, row)) and one.step and one.arm == of]
     if artifact and artifact.step:
         steps = steps[: [row.name for row in steps].index(arm.name)]
     whole = [row for row in rows if row.name == of and artifact and not (artifact.step and led)]
@@ -100,7 +102,7 @@ def made_from(record: Record, arm: Arm) -> Arm | None:
 def proven_losses(record: Record) -> list[tuple[Arm, Comparison]]:
     """The steps and exports that cost more quality than chance explains."""
     higher, found = n.primary(record).higher_is_better, []
-    for row in n.models(record):
+    for row in m.models(record):
         paired = change(record, row)
         if paired and paired[1] and (paired[1].high < 0 if higher else paired[1].low > 0):
             found.append((row, paired[1]))
@@ -109,13 +111,13 @@ def proven_losses(record: Record) -> list[tuple[Arm, Comparison]]:
 
 def exports(record: Record, arm: Arm) -> list[Arm]:
     return [
-        row for row in n.models(record) if (one := n.artifact_of(record, row)) and one.arm == arm.name and not one.step
+        row for row in m.models(record) if (one := m.artifact_of(record, row)) and one.arm == arm.name and not one.step
     ]
 
 
 def details(record: Record, arm: Arm) -> list[str]:
     """What a step says of itself, then what it counted."""
-    artifact = n.artifact_of(record, arm)
+    artifact = m.artifact_of(record, arm)
     return list(_details(artifact)) if artifact else []
 
 
@@ -125,9 +127,9 @@ def _details(artifact: Artifact) -> Iterator[str]:
     if artifact.note:
         yield artifact.note
     if not artifact.step:
-        rows = told.pop("rows", None)
-        where = f" on {n.plural(int(rows), 'row')}" if rows else ""
-        yield from [f"Beside its source{where}: {_listed(told)}"] if told else []
+        parity = {name: told[name] for name in _PARITY if told.get(name)}
+        where = f" on {n.plural(int(told['rows']), 'row')}" if "rows" in told else ""
+        yield from [f"Beside its source{where}: {_listed(parity)}"] if parity else []
         return
     if (agree := told.pop("agreement", None)) is not None:  # with the teacher
         yield f"{n.percent(agree)} of predictions are the teacher’s"

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from limbeck.core.metric import Metric
 from limbeck.core.record import Arm, Record
 from limbeck.report import figures as n
+from limbeck.report import models as m
 from limbeck.report import plots
 from limbeck.report.figures import Spread
 from limbeck.report.svg import Canvas, swatch
@@ -47,8 +48,8 @@ def tones(record: Record) -> dict[str, str]:
     """A colour and shape for each arm: that of its role, or a spare one when the role has one already. What became of
     an arm has that of a pass or of an export."""
     roles: dict[str, str] = {arm.name: "student" if arm.role == "model" else arm.role for arm in record.arms}
-    became = {n.row_name(one): STEP if one.step else EXPORT for one in record.artifacts}
-    if (start := n.reference_of(record)) and n.is_frontier(record):
+    became = {m.row_name(one): STEP if one.step else EXPORT for one in record.artifacts}
+    if (start := m.reference_of(record)) and m.is_frontier(record):
         (became if start.name in became else roles)[start.name] = "teacher"
     if record.kind == "compare":  # more arms than colours: the role is shown, and names tell the arms apart
         return roles | became
@@ -112,9 +113,9 @@ def standing(record: Record) -> Figure | None:
     """The models in order of their quality, where there are many; texts without labels give none."""
     metric, teacher, tone = n.primary(record), n.teacher_of(record), tones(record)
     scored = [
-        (arm, figure) for arm in n.by_quality(record, n.models(record)) if (figure := n.quality(arm, metric.name))
+        (arm, figure) for arm in n.by_quality(record, m.models(record)) if (figure := n.quality(arm, metric.name))
     ]
-    many = len(scored) - len(n.artifacts(record)) >= MANY  # what became of an arm has its place in the frontier
+    many = len(scored) - len(m.artifacts(record)) >= MANY  # what became of an arm has its place in the frontier
     if not scored or not (many or record.kind == "compare"):
         return None
     rows = []

@@ -13,6 +13,7 @@ from limbeck.core.metric import Metric
 from limbeck.core.record import Arm, Record
 from limbeck.report import chain, charts, plots, svg
 from limbeck.report import figures as n
+from limbeck.report import models as m
 from limbeck.report.charts import CANVASES, EXPORT, STEP, Figure, Legend
 
 NAMED = 24  # marks of a chart that have room for names; of more, the best are named
@@ -47,7 +48,9 @@ def picture(records: Sequence[Record]) -> str:
     same = [record for record in records if _kind_of_quality(record) == _kind_of_quality(records[0])]
     figure = _pair(same, n.primary(same[0]).title, len(same) == 1, (PANEL,))
     if figure is None:
-        raise DataError("no two models have both a score and a size or a latency", "give the records of other runs")
+        raise DataError(
+            "no two models have a score above the floor and a size or a latency", "give the records of other runs"
+        )
     panels = [panel.wide for panel in (figure, *figure.beside)]
     width = 2 * MARGIN + len(panels) * PANEL.width + (len(panels) - 1) * GAP
     parts, x, y = [], MARGIN, MARGIN
@@ -72,7 +75,7 @@ def _pair(same: Sequence[Record], name: str, single: bool, canvases: Sequence[sv
 
 
 def _costs(records: Sequence[Record]) -> dict[str, str]:
-    size = "megabytes in all" if n.counted_in_all(records) else "megabytes on disk"
+    size = "megabytes in all" if m.counted_in_all(records) else "megabytes on disk"
     return {"Size": size, "Latency": f"milliseconds per {n.timed_unit(records)}, median"}
 
 
@@ -98,10 +101,10 @@ def _timing(records: Sequence[Record]) -> str:
 
 def _points(record: Record, cost: str, same: Sequence[Record], prefix: str, single: bool) -> list[plots.Point]:
     """A point for each model. Beside other runs, colour tells the role and the name tells the run."""
-    points, metric, tone, in_all = [], n.primary(record), charts.tones(record), n.counted_in_all(same)
-    for arm in n.models(record):
-        y, size = n.quality(arm, record.metric), n.bytes_of(arm, in_all)
-        if y is None or (n.is_between(record, arm) and n.at_floor(record, arm)):  # not yet trained: nothing to trade
+    points, metric, tone, in_all = [], n.primary(record), charts.tones(record), m.counted_in_all(same)
+    for arm in m.models(record):
+        y, size = n.quality(arm, record.metric), m.bytes_of(arm, in_all)
+        if y is None or (m.is_between(record, arm) and n.at_floor(record, arm)):  # not yet trained: nothing to trade
             continue
         if cost == "Size" and size:
             x, unit = size / 1e6, n.megabytes(size)
@@ -124,9 +127,9 @@ def _points(record: Record, cost: str, same: Sequence[Record], prefix: str, sing
 
 
 def _among_runs(record: Record, arm: Arm, point: plots.Point, prefix: str) -> plots.Point:
-    subject, teacher = n.subject_of(record), n.teacher_of(record)
-    leads, taught = bool(subject) and arm.name == subject.name, bool(teacher) and arm.name == teacher.name
-    made = n.artifact_of(record, arm)
+    subject, teacher = m.subject_of(record), n.teacher_of(record)
+    leads, taught = subject and arm.name == subject.name, teacher and arm.name == teacher.name
+    made = m.artifact_of(record, arm)
     name = record.name if leads else "teacher" if taught and len(record.arms) > 1 else f"{record.name}: {point.label}"
     origin = prefix + teacher.name if leads and teacher and not taught and not made else point.origin
     tone = point.tone if made else "other-2" if arm.role == "model" else arm.role
@@ -135,7 +138,7 @@ def _among_runs(record: Record, arm: Arm, point: plots.Point, prefix: str) -> pl
 
 def _name(record: Record, arm: Arm) -> str:
     """Of an export without its arm, where only one has any."""
-    made = n.artifact_of(record, arm)
+    made = m.artifact_of(record, arm)
     lone = made and not made.step and len({one.arm for one in record.artifacts}) == 1
     return f"{made.engine} {made.precision}" if made and lone else _short(arm.title)
 
@@ -161,7 +164,7 @@ def _trade_off(
     words = f"{title}. " + "; ".join(p.tip.replace("\n", " ") for p in points[:12])  # for those who cannot see it
     points = _named(points, metric)
     y = charts.axis_of(metric, n.in_common(map(charts.tested, records), ""), [p.y for p in points])
-    x = plots.Axis(x_title, log=any(map(n.is_frontier, records)))
+    x = plots.Axis(x_title, log=any(map(m.is_frontier, records)))
     floor, shares = n.in_common(map(charts.floor_level, records), None), _shares(records, points)
     front = plots.front(points, metric.higher_is_better) if len(points) >= FRONT_FROM else []
     draw = [plots.scatter(points, x, y, canvas, words, alone, floor, shares, front) for canvas in canvases]
@@ -180,25 +183,19 @@ def _caption(
         caption += (
             " Whiskers are one standard deviation over seeds." if any(p.sd for p in points) else " One seed each."
         )
-    if shares:
-        reference = n.reference_of(records[0])
-        whose = (
-            "the teacher’s"
-            if reference and reference.role == "teacher"
-            else f"“{reference.title}”’s"
-            if reference
-            else ""
-        )
-        caption += f" Thin line{'s' * (len(shares) > 1)}: {n.listed([level.label for level in shares])} of {whose} {metric.title}."
+    if shares and (reference := m.reference_of(records[0])):
+        whose = "the teacher’s" if reference.role == "teacher" else f"“{reference.title}”’s"
+        line = "Thin lines" if len(shares) > 1 else "Thin line"
+        caption += f" {line}: {n.listed([level.label for level in shares])} of {whose} {metric.title}."
     return caption + (" The best of each size is named, the others when pointed at." if len(points) > NAMED else "")
 
 
 def _shares(records: Sequence[Record], points: Sequence[plots.Point]) -> list[plots.Level]:
     """97 and 95 % of what the reference reaches, where all have the same one and more is better."""
     metric, heights = n.primary(records[0]), [p.y for p in points]
-    of_all = [n.quality(arm, metric.name) for record in records if (arm := n.reference_of(record))]
+    of_all = [n.quality(arm, metric.name) for record in records if (arm := m.reference_of(record))]
     whole = n.in_common([round(found.mean, 9) for found in of_all if found], 0.0)
-    if not metric.higher_is_better or whole <= 0 or not any(map(n.is_frontier, records)):
+    if not metric.higher_is_better or whole <= 0 or not any(map(m.is_frontier, records)):
         return []
     levels = [plots.Level(charts.factor(metric) * s * whole, n.percent(s, 0), "teacher") for s in SHARES]
     return [level for level in levels if level.is_near(heights)]
@@ -212,9 +209,9 @@ def _legend(records: Sequence[Record], points: Sequence[plots.Point], front: Seq
         lines.append((svg.line_swatch("front"), "frontier: nothing is better in both"))
     entries = [(svg.swatch(tone), name) for tone, name in _ROLE_NAMES.items() if tone in shown]
     if len(records) == 1 and records[0].kind != "compare":
-        start = n.reference_of(records[0])
-        named = [arm for arm in n.models(records[0]) if n.quality(arm, records[0].metric)]
-        named = [arm for arm in named if not n.artifact_of(records[0], arm) or (start and arm.name == start.name)]
+        start = m.reference_of(records[0])
+        named = [arm for arm in m.models(records[0]) if n.quality(arm, records[0].metric)]
+        named = [arm for arm in named if not m.artifact_of(records[0], arm) or (start and arm.name == start.name)]
         became = {STEP if one.step else EXPORT for one in records[0].artifacts}
         kinds = [(svg.swatch(tone), _ROLE_NAMES[tone]) for tone in (STEP, EXPORT) if tone in shown & became]
         entries = [*charts.legend_of(records[0], named), *kinds]

@@ -22,6 +22,7 @@ from limbeck.core.record import Arm, Disagreement, Record, Sample
 from limbeck.core.task import Units
 from limbeck.report import answers, chain, charts, curves, frontier, summary
 from limbeck.report import figures as n
+from limbeck.report import models as m
 from limbeck.report.svg import swatch
 from limbeck.report.table import FLOOR, Cell, Column, cells_of, columns, full, halves, table_rows
 from limbeck.report.warnings import ReportWarning, warnings
@@ -195,7 +196,7 @@ def told_apart(records: Sequence[Record]) -> list[Record]:
 
 
 def section(record: Record, anchor: str) -> Section:
-    crowded, unit, small = record.kind == "compare", n.units(record), n.is_frontier(record)
+    crowded, unit, small = record.kind == "compare", n.units(record), m.is_frontier(record)
     chosen = _chosen(record) if crowded else record.arms
     arms = [arm for arm in chosen if any(run.per_class for run in arm.runs)]
     keys, costs = halves(record) if crowded and unit.decoded else (full(record), ())
@@ -243,7 +244,7 @@ def section(record: Record, anchor: str) -> Section:
 
 def _chosen(record: Record) -> list[Arm]:
     """Of many arms the teacher, the best student, and that one without a teacher."""
-    subject = n.subject_of(record)
+    subject = m.subject_of(record)
     plain = n.baseline_of(record, subject) if subject else None
     return [arm for arm in record.arms if arm in (n.teacher_of(record), plain, subject)]
 
@@ -258,9 +259,9 @@ def ranked(record: Record) -> list[ReportWarning]:
 def _model_table(records: Sequence[Record], keys: Sequence[str] = ()) -> ModelTable:
     shown, rows = columns(records, keys), []
     for record in records:
-        swatches, subject = {FLOOR: swatch("floor"), **charts.swatches(record)}, n.subject_of(record)
+        swatches, final = {FLOOR: swatch("floor"), **charts.swatches(record)}, m.final_of(record)
         for arm in table_rows(record):
-            lead = subject is not None and arm.name == subject.name and arm.role == "student"
+            lead = final is not None and arm.name == final.name and arm.role == "student"
             kind = FLOOR if arm.name == FLOOR else "lead" if lead else ""
             cells = [(cell, 1) for cell in cells_of(record, arm, shown)]
             if len(records) == 1:  # a table of many runs sorts, cell by cell
@@ -284,7 +285,7 @@ def _spanning(cells: Sequence[Cell], instead: str) -> list[tuple[Cell, int]]:
 
 def _tiles(record: Record) -> Iterator[Tile]:
     """Quality, latency, size, agreement; each beside the teacher's or that of the start, where there is one."""
-    subject, teacher = n.final_of(record), n.reference_of(record)
+    subject, teacher = m.final_of(record), m.reference_of(record)
     if subject is None:
         return
     other, metric = teacher if teacher is not subject else None, n.primary(record)
@@ -300,12 +301,12 @@ def _tiles(record: Record) -> Iterator[Tile]:
         note = f"{before} {n.milliseconds(slow)}" if slow else f"p95 {n.milliseconds(speed.p95_ms)}"
         name = f"per {n.units(record).input}, median"
         yield Tile(name, n.milliseconds(speed.p50_ms), note, _share(speed.p50_ms, slow))
-    in_all = n.counted_in_all([record])
+    in_all = m.counted_in_all([record])
     if size := subject.size:
-        mine, whole = n.bytes_of(subject, in_all), n.bytes_of(other, in_all)
+        small, whole = m.bytes_of(subject, in_all), m.bytes_of(other, in_all)
         note = f"{before} {n.megabytes(whole)}" if whole else f"{n.millions(size.parameters)} parameters"
-        yield Tile("in all" if in_all else "on disk", n.megabytes(mine), note, _share(mine, whole))
-    trained = n.subject_of(record)
+        yield Tile("in all" if in_all else "on disk", n.megabytes(small), note, _share(small, whole))
+    trained = m.subject_of(record)
     agree = n.fidelity(trained, "agreement") if trained else None
     if agree and subject is not teacher:
         metric = n.metric_named(record, "agreement")
@@ -340,14 +341,14 @@ def _metrics(record: Record) -> list[tuple[str, str, list[str]]]:
     apart, metric = [n.fidelity(arm, "divergence") for arm in rows], n.metric_named(record, "divergence")
     if any(apart):
         table.append((metric.title, metric.meaning, [n.figure(s.mean) if s else n.NOTHING for s in apart]))
-    elsewhere = n.units(record).decoded or (n.is_frontier(record) and record.kind != "bench")
+    elsewhere = n.units(record).decoded or (m.is_frontier(record) and record.kind != "bench")
     for column in columns([record], _NOT_IN_PAPER) if elsewhere else []:
         table.append((column.title, "", [cells_of(record, arm, [column])[0].text for arm in rows]))
     return table
 
 
 def _classes(record: Record, arms: Sequence[Arm]) -> list[ClassRow]:
-    subject, teacher = n.subject_of(record), n.teacher_of(record)
+    subject, teacher = m.subject_of(record), n.teacher_of(record)
     rows = {score.label: score.rows for arm in arms for run in arm.runs for score in run.per_class}
     table = []
     for label, count in rows.items():

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from limbeck.core.record import Arm, Comparison, Record, Speed
 from limbeck.report import chain
 from limbeck.report import figures as n
+from limbeck.report import models as m
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
 FEW_EXPORTS = 3  # that have a sentence each
@@ -16,10 +17,10 @@ OF_FLOOR = " of its "  # begins what is told of the share over the floor
 
 def headline(record: Record) -> str:
     """One sentence: what was kept and at what cost, or what was measured."""
-    subject, teacher = n.subject_of(record), n.teacher_of(record)
+    subject, teacher = m.subject_of(record), n.teacher_of(record)
     if subject is None:
         return f"{record.name} holds no models."
-    for model in (subject, n.final_of(record)):
+    for model in (subject, m.final_of(record)):
         if model and n.at_floor(record, model):
             return _at_floor(record, model, teacher)
     if text := _became(record, subject):
@@ -29,7 +30,7 @@ def headline(record: Record) -> str:
             return (
                 f"{_reaches(record, subject, _subject(record, subject, teacher))}. {_floored_teacher(record, teacher)}"
             )
-        final = n.final_of(record) or subject
+        final = m.final_of(record) or subject
         gains = chain.gains(record, final) if final is not subject else ""
         cost = f" and is {gains}" if gains else _exported(record, subject) or _cost(record, subject, teacher)
         text = _against_teacher(record, final if gains else subject, teacher, cost)
@@ -45,7 +46,7 @@ def headline(record: Record) -> str:
 def _became(record: Record, subject: Arm) -> str:
     """What a chain ends with, or the fastest of models timed: how much smaller, how much faster, and what is left of
     the quality. At the floor there is nothing to keep."""
-    reference = n.reference_of(record)
+    reference = m.reference_of(record)
     if record.kind not in ("bench", "compress") or reference is None or not (gains := chain.gains(record, subject)):
         return ""
     if n.at_floor(record, reference):
@@ -59,7 +60,7 @@ def _became(record: Record, subject: Arm) -> str:
 def _exported(record: Record, student: Arm) -> str:
     """What a model is once exported, instead of what it costs in torch."""
     for row in reversed(chain.exports(record, student)):
-        one, reached = n.artifact_of(record, row), n.quality(row, record.metric)
+        one, reached = m.artifact_of(record, row), n.quality(row, record.metric)
         if one and (gains := chain.gains(record, row)) and not n.at_floor(record, row):
             still = f"{chain.keeps(record, row)} and " if reached else ""
             return f"; in {one.engine} as {one.precision} it {still}is {gains}"
@@ -133,7 +134,7 @@ def _against_teacher(record: Record, student: Arm, teacher: Arm, cost: str) -> s
 
 
 def _subject(record: Record, student: Arm, teacher: Arm | None = None) -> str:
-    if made := n.artifact_of(record, student):
+    if made := m.artifact_of(record, student):
         return f"{_subject(record, record.arm(made.arm), teacher)} in {made.engine} as {made.precision}"
     many = len(n.students_of(record))
     if many > 1:
@@ -163,8 +164,8 @@ def _cost(record: Record, student: Arm, teacher: Arm) -> str:
     costs: list[tuple[float, str]] = []
     if student.speed and teacher.speed and teacher.speed.p50_ms:
         costs.append((student.speed.p50_ms / teacher.speed.p50_ms, f"the time per {n.units(record).input}"))
-    in_all = n.counted_in_all([record])
-    if (mine := n.bytes_of(student, in_all)) and (whole := n.bytes_of(teacher, in_all)):
+    in_all = m.counted_in_all([record])
+    if (mine := m.bytes_of(student, in_all)) and (whole := m.bytes_of(teacher, in_all)):
         costs.append((mine / whole, "the bytes"))
     same = [what.replace("the", "the same", 1) for value, what in costs if 0.995 <= value < 1.05]
     less = [f"{n.ratio(value)} {what}" for value, what in costs if value < 0.995] + same
@@ -187,13 +188,13 @@ def _measured(record: Record, arm: Arm) -> str:
 
 def conclusion(record: Record) -> str:
     """The honest sentence of the comparison that the subject is in, or of the first, with titles for names."""
-    subject = n.subject_of(record)
+    subject = m.subject_of(record)
     if record.kind == "compress":
         return _lost(record, subject) if subject else ""
     if comparisons := record.comparisons:
         of_subject = (c for c in comparisons if subject and c.better == subject.name)
         return _titled(record, next(of_subject, comparisons[0]))
-    if record.kind == "eval" or not n.is_pair(record):
+    if record.kind == "eval" or not m.is_pair(record):
         return ""
     if not n.students_of(record):
         return "No student learned from the teacher: it is only what the others are measured against."
@@ -205,9 +206,9 @@ def conclusion(record: Record) -> str:
 
 def _lost(record: Record, subject: Arm) -> str:
     """What a chain lost, and whether that is more than chance: compared as a whole, or step by step."""
-    artifact, reference = n.artifact_of(record, subject), n.reference_of(record)
+    artifact, reference = m.artifact_of(record, subject), m.reference_of(record)
     direct = [*record.comparisons[:1], *([artifact.comparison] if artifact and artifact.comparison else [])]
-    start = n.artifact_of(record, reference) if reference else None
+    start = m.artifact_of(record, reference) if reference else None
     names = {arm.name for arm in (reference, start) if arm}
     for found in direct:
         if found.than in names or found is not (artifact and artifact.comparison):
@@ -224,12 +225,12 @@ def _lost(record: Record, subject: Arm) -> str:
 def _titled(record: Record, comparison: Comparison, of: str = "") -> str:
     """With titles for names, those of artifacts in the arm that they are of; and with no word of help to a model that
     is no better than the floor; that it was harmed may be said."""
-    rows = {arm.name: arm for arm in n.models(record)}
+    rows = {arm.name: arm for arm in m.models(record)}
     rows |= {name.removeprefix(f"{of}/"): arm for name, arm in rows.items() if of and name.startswith(f"{of}/")}
     better = rows.get(comparison.better)
     high = comparison.high if n.metric_named(record, comparison.metric).higher_is_better else -comparison.low
     if better and high >= 0 and n.at_floor(record, better):
-        what = "what was lost with" if n.artifact_of(record, better) else "whether a teacher helped"
+        what = "what was lost with" if m.artifact_of(record, better) else "whether a teacher helped"
         return f"{n.opening(what)} “{better.title}” cannot be told: it {_no_better(record, better)}."
     sentence = comparison.sentence
     for name, arm in rows.items():
@@ -257,7 +258,7 @@ def joint_confidence(record: Record) -> str:
 def gap_sentences(record: Record) -> list[str]:
     """The table of translators in words: how much of the gap each student closes, and what its artifacts lose."""
     closed = [_closed(record, student) for student in n.students_of(record)]
-    exports = [same[0] for same in n.artifacts(record) if not same[0].step and len(same) == 1]
+    exports = [same[0] for same in m.artifacts(record) if not same[0].step and len(same) == 1]
     told = exports if len(exports) <= FEW_EXPORTS and record.kind != "compress" else []  # else a column tells it
     lost = [_titled(record, one.comparison, one.arm) for one in told if one.comparison]
     return [*filter(None, closed), *lost]
@@ -297,7 +298,7 @@ def caveats(record: Record) -> list[str]:
 
 
 def _caveats(record: Record) -> Iterator[str]:
-    subject = n.subject_of(record)
+    subject = m.subject_of(record)
     if subject is None:
         return
     scored, rows = n.quality(subject, record.metric), n.tested_rows(record)
@@ -315,9 +316,9 @@ def _caveats(record: Record) -> Iterator[str]:
         )
     if scored is not None and len(n.students_of(record)) > 1:
         yield "The best student is the best on the test split itself, so its figure is a little too good."
-    if all(model.speed is None for model in n.models(record)):
+    if all(model.speed is None for model in m.models(record)):
         yield "Speed was not measured."
-    elif n.is_pair(record) and any(arm.speed is None for arm in (subject, n.teacher_of(record)) if arm):
+    elif m.is_pair(record) and any(arm.speed is None for arm in (subject, n.teacher_of(record)) if arm):
         yield "Speed was measured for only one of student and teacher, so there is no ratio."
 
 
@@ -329,7 +330,7 @@ def speed_conditions(record: Record) -> str:
     ways = dict.fromkeys(
         f"{s.engine}, {n.plural(s.threads, 'thread')}{_apart(s)}, {one} at a time{how}, "
         f"{n.plural(s.rounds, 'round')}; throughput in batches of {s.batch}"
-        for s in (model.speed for model in n.models(record))
+        for s in (model.speed for model in m.models(record))
         if s
     )
     return "; or ".join(ways)
@@ -343,7 +344,7 @@ def _apart(speed: Speed) -> str:
 
 def speed_inputs(record: Record) -> str:
     """How long a block is, or how wide the beam: milliseconds over a vocabulary mean little without it."""
-    decoded, timed = n.units(record).decoded, any(model.speed for model in n.models(record))
+    decoded, timed = n.units(record).decoded, any(model.speed for model in m.models(record))
     if not timed or not (decoded or n.in_blocks(record)):
         return ""
     how = n.decoding([record]) if decoded else "in one forward pass"

@@ -147,7 +147,8 @@ class Scale:
         """Round values and their texts, about `count` of them; only whole numbers if asked."""
         ticks = log_ticks(self.low, self.high) if self.log else nice_ticks(self.low, self.high, count)
         ticks = [tick for tick in ticks if not whole or tick == int(tick)]
-        return list(zip(ticks, tick_texts(ticks), strict=True))
+        texts = [f"{tick:,.10g}" for tick in ticks] if self.log else tick_texts(ticks)  # 0.5, 1, 20
+        return list(zip(ticks, texts, strict=True))
 
 
 def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:

@@ -17,6 +17,7 @@ from limbeck.core.metric import metrics_of
 from limbeck.core.record import Arm, Comparison, Record, SeedResult, Speed
 from limbeck.report import chain, summary
 from limbeck.report import figures as n
+from limbeck.report import models as m
 from limbeck.report.warnings import warnings
 
 BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
@@ -74,7 +75,7 @@ def table_rows(record: Record) -> list[Arm]:
     floor = record.floor
     runs = [SeedResult(seed=0, quality=floor.quality)] if floor else []
     row = [Arm(name=FLOOR, title=floor.title, role="baseline", runs=runs)] if floor else []
-    return [*n.models(record), *row]
+    return [*m.models(record), *row]
 
 
 def cells_of(record: Record, arm: Arm, shown: Sequence[Column]) -> list[Cell]:
@@ -96,7 +97,7 @@ def brief(records: Sequence[Record]) -> tuple[str, ...]:
         return BENCH if kind == "bench" else CHAIN
     if n.all_decoded(records):
         return (*DECODED, "shape", "gain", "verdict") if kind == "compare" else DECODED
-    return COMPARED if kind == "compare" else EXPORTED if any(map(n.is_frontier, records)) else BRIEF
+    return COMPARED if kind == "compare" else EXPORTED if any(map(m.is_frontier, records)) else BRIEF
 
 
 def full(record: Record) -> tuple[str, ...]:
@@ -130,7 +131,7 @@ def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]
         *(_paper_columns(records) if decoded else ()),
         *_other_columns(records),
     ]
-    rows = [(record, model) for record in records for model in n.models(record)]
+    rows = [(record, model) for record in records for model in m.models(record)]
     wanted = keys or [column.key for column in possible if column.key not in ONLY_BENCH]
     return [column for column in possible if column.key in wanted and any(column.holds(*row) for row in rows)]
 
@@ -139,7 +140,7 @@ def _gained(name: str, value: Callable[[Record, Arm], float | None], hint: str) 
     """Against the reference, which has no cell of its own."""
 
     def cell(record: Record, arm: Arm) -> Cell:
-        return _cell(value(record, arm) if n.is_frontier(record) else None, n.times)
+        return _cell(value(record, arm) if m.is_frontier(record) else None, n.times)
 
     return Column(name, f"× {name}", cell, hint)
 
@@ -172,7 +173,7 @@ def _other_columns(records: Sequence[Record]) -> list[Column]:
         [n.metric_named(record, "agreement").meaning for record in records],
         "share of predictions that are the teacher’s",
     )
-    in_all, stepwise = n.counted_in_all(records), any(one.step for record in records for one in record.artifacts)
+    in_all, stepwise = m.counted_in_all(records), any(one.step for record in records for one in record.artifacts)
     size = ("in all", "every file needed to answer") if in_all else ("on disk", "the weights")
     return [
         Column("change", "change", _change, "against the model it comes from, and the interval of the paired test"),
@@ -180,7 +181,7 @@ def _other_columns(records: Sequence[Record]) -> list[Column]:
         Column("verdict", "verdict", _verdict, "an interval that holds 0 leaves it unclear"),
         Column("agreement", "agrees with teacher", _agreement, agree),
         Column("parameters", "parameters", lambda _, arm: _cell(arm.size.parameters if arm.size else None, n.millions)),
-        Column("bytes", size[0], lambda _, arm: _cell(n.bytes_of(arm, in_all) or None, n.megabytes), size[1]),
+        Column("bytes", size[0], lambda _, arm: _cell(m.bytes_of(arm, in_all) or None, n.megabytes), size[1]),
         _speed("load", "first answer", lambda speed: speed.load_ms, n.milliseconds, "from the start of the process"),
         _speed("p50", "p50", lambda speed: speed.p50_ms, n.milliseconds, f"for one {one}, median"),
         _speed("p95", "p95", lambda speed: speed.p95_ms, n.milliseconds, f"for one {one}, 95 of 100 take no longer"),
@@ -212,7 +213,7 @@ def _seconds(_: Record, arm: Arm) -> Cell:
 
 
 def _change(record: Record, arm: Arm) -> Cell:
-    found = chain.change(record, arm) if record.kind == "compress" or n.is_frontier(record) else None
+    found = chain.change(record, arm) if record.kind == "compress" or m.is_frontier(record) else None
     if found is None:
         return Cell()
     difference, paired = found
@@ -322,8 +323,9 @@ class FittingTable:
             return Measurement.get(console, options.update(max_width=1000), table).maximum <= options.max_width
 
         record, keys = self.record, list(brief([self.record]))
-        going = _OF_TRANSLATORS if n.units(record).decoded else _FIRST_TO_GO
-        kept = "" if n.units(record).decoded else "gain" if record.kind == "compare" else "p50"
+        translators = n.units(record).decoded and record.kind not in ("bench", "compress")
+        going = _OF_TRANSLATORS if translators else _FIRST_TO_GO
+        kept = "" if translators else "gain" if record.kind == "compare" else "p50"
         choices = [keys]
         for key in going:
             if key in keys and key != kept:
@@ -339,11 +341,13 @@ def _table(record: Record, keys: Sequence[str], widest: int | None) -> Table:
     for column in shown:
         title = _SHORT.get(column.title, column.title.removesuffix(" correlation"))
         table.add_column(title, justify="left" if column.in_words else "right", no_wrap=True)
-    subject = n.subject_of(record)
-    longest = max((len(arm.title) for arm in n.models(record)), default=0)
+    final = m.final_of(record)
+    longest = max((len(arm.title) for arm in m.models(record)), default=0)
     for arm in table_rows(record):
+        if record.kind != "compress" and m.is_between(record, arm):
+            continue  # the page has them
         cells = [Text(cell.text.replace(n.GAP, " ")) for cell in cells_of(record, arm, shown)]
-        lead = subject is not None and arm.name == subject.name and len(n.models(record)) > 1
+        lead = final is not None and arm.name == final.name and len(m.models(record)) > 1
         style = "dim" if arm.name == FLOOR else "bold" if lead and record.kind != "bench" else ""
         # The floor makes no room for itself: models' names do.
         name = "\n".join(textwrap.wrap(arm.title, max(longest, WIDEST))) if arm.name == FLOOR else arm.title

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from limbeck.core.record import Arm, Record, Speed
 from limbeck.report import chain
 from limbeck.report import figures as n
+from limbeck.report import models as m
 
 MUCH_OVERLAP, MANY_ROWS = 0.01, 0.05  # shares of rows above which a reader should worry
 LOW_PARITY, NO_PARITY = 0.98, 0.95  # agreement of an export with its source below which one should, and is in red
@@ -36,7 +37,7 @@ def warnings(record: Record) -> list[ReportWarning]:
 
 def _used(record: Record) -> list[Arm]:
     """All models but those in the middle of a chain, which may have to be trained yet."""
-    return [arm for arm in n.models(record) if not n.is_between(record, arm)]
+    return [arm for arm in m.models(record) if not m.is_between(record, arm)]
 
 
 def _constants(record: Record) -> Iterator[str]:
@@ -70,7 +71,7 @@ def _overlap(record: Record) -> Iterator[ReportWarning]:
     rows = overlap if n.in_blocks(record) else split.rows  # of documents, only these are counted
     many = n.plural(rows, f"test {unit.source if n.in_blocks(record) else unit.row}")
     found = []
-    for arm in filter(None, (n.subject_of(record), n.teacher_of(record))):
+    for arm in filter(None, (m.subject_of(record), n.teacher_of(record))):
         without, whole = n.spread([run.unseen.get(metric.name) for run in arm.runs]), n.quality(arm, metric.name)
         if without and whole:
             found.append(f"{n.score(metric, without.mean)} instead of {n.score(metric, whole.mean)} (“{arm.title}”)")
@@ -92,15 +93,15 @@ def _seeds(seeds: Sequence[int]) -> str:
 
 
 def _busy(record: Record) -> Iterator[str]:
-    busy = [f"“{model.title}”" for model in n.models(record) if model.speed and model.speed.busy]
+    busy = [f"“{model.title}”" for model in m.models(record) if model.speed and model.speed.busy]
     if busy:
         be = "was" if len(busy) == 1 else "were"
         yield f"The machine was busy while {n.listed(busy)} {be} timed: do not quote these milliseconds."
 
 
 def _parity(record: Record) -> Iterator[ReportWarning]:
-    for row in n.models(record):
-        one = n.artifact_of(record, row)
+    for row in m.models(record):
+        one = m.artifact_of(record, row)
         agree = one.figures.get("agreement") if one and not one.step else None
         if n.known(agree) and agree < LOW_PARITY:
             text = (
@@ -110,8 +111,8 @@ def _parity(record: Record) -> Iterator[ReportWarning]:
 
 
 def _resegmented(record: Record) -> Iterator[str]:
-    for row in n.models(record):
-        one = n.artifact_of(record, row)
+    for row in m.models(record):
+        one = m.artifact_of(record, row)
         share = one.figures.get("held_out_resegmented_share") if one and one.step else None
         if n.known(share) and share > MANY_ROWS:
             unknown = one.figures.get("held_out_new_unknowns", 0) if one else 0
@@ -121,19 +122,19 @@ def _resegmented(record: Record) -> Iterator[str]:
 
 def _nothing_bought(record: Record) -> Iterator[str]:
     """A pass or an export that made the file larger or the answers slower, or neither smaller nor faster."""
-    in_all = n.counted_in_all([record])
-    for row in n.models(record):
-        one, before = n.artifact_of(record, row), chain.made_from(record, row)
+    in_all = m.counted_in_all([record])
+    for row in m.models(record):
+        one, before = m.artifact_of(record, row), chain.made_from(record, row)
         if one is None or before is None or (one.step and not one.note):  # a training buys neither, and has no note
             continue
-        was, now = n.bytes_of(before, in_all), n.bytes_of(row, in_all)
+        was, now = m.bytes_of(before, in_all), m.bytes_of(row, in_all)
         worse = [f"larger ({n.megabytes(was)} → {n.megabytes(now)})"] if was and now > LARGER * was else []
         slow, slower = _slower(before.speed, row.speed)
         worse += [slow] if slower else []
         if worse:
             yield f"“{row.title}” made the model {' and '.join(worse)}."
-        elif one.step and was and now and was < LARGER * now and slow and not _slower(row.speed, before.speed)[1]:
-            yield f"“{row.title}” made the model neither smaller nor faster."
+        elif one.step and was and now and was < LARGER * now and not _slower(row.speed, before.speed)[1]:
+            yield f"“{row.title}” made the model {'neither smaller nor faster' if slow else 'no smaller'}."
 
 
 def _slower(before: Speed | None, after: Speed | None) -> tuple[str, bool]:
