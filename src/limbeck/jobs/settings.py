@@ -20,8 +20,7 @@ from limbeck.core.knob import TABLES, Settings, knob
 from limbeck.core.metric import METRICS, check_metric
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.settings import MaskSettings, TaskKnobs
-from limbeck.exporters.targets import Target
-from limbeck.exporters.targets import TARGETS
+from limbeck.exporters.targets import TARGETS, Target
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import ObjectiveTable, Recipe, StageSettings, find, from_table, to_table
