@@ -26,4 +26,4 @@ def chain(folder, out, passes=PASSES, teacher="self", **knobs):
 
 if __name__ == "__main__":
     home, out, number = sys.argv[1:]
-    chain(Path(home), Path(out), callbacks=[Kill(int(number), step=3)])
+    chain(Path(home), Path(out), callbacks=[Kill(int(number), step=5)])

@@ -65,7 +65,7 @@ def test_every_pass_and_every_recovery_is_an_artifact_measured_on_test(home, who
     assert record.arm("compressed").size == quantized.size
     assert record.arm("compressed").runs[0].quality == quantized.quality
     assert record.arm("teacher").runs[0].quality == start.quality
-    assert Record.load(home / "out") == record
+    assert Record.load(home / "out").artifacts == record.artifacts
 
 
 def test_the_saved_model_has_the_new_tokenizer_and_an_ordinary_one_opens_with_transformers(home, whole):

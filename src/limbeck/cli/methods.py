@@ -78,10 +78,11 @@ def _show_method(console: Console, card: Card, what: str, flags: str) -> None:
     console.print(f"[bold]{what} {card.name}[/bold] ({card.cls.__name__} in Python)")
     console.print(escape(card.text), highlight=False)
     console.print(f"\n{escape(str(card.paper))}  {card.paper.url}", highlight=False, soft_wrap=True)
-    table = Table(Column("knob", no_wrap=True), "default", "what it does", "source", box=None, pad_edge=False, header_style="dim")
+    columns = Column("knob", no_wrap=True), "default", "what it does", "source"
+    table = Table(*columns, box=None, pad_edge=False, header_style="dim")
     for name, field in card.cls.model_fields.items():
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-        flag = f"{flags}.{name.replace('_', '-')}"
+        flag = f"{flags}.{name}"
         table.add_row(flag, str(field.default), field.description or "", str(extra.get("source", "")))
     if what == "objective":
         table.add_row(f"{flags}.weight", "the recipe's", "share in the sum", "")

@@ -18,7 +18,8 @@ from limbeck.core.task import ENCODER_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS
 from limbeck.data.batches import Split
 from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
 from limbeck.engines.onnx import OnnxNetwork, open_exported
-from limbeck.exporters.export import Target, check_target, export
+from limbeck.exporters.export import export
+from limbeck.exporters.targets import Target, check_target
 from limbeck.jobs.chain import compared
 from limbeck.jobs.plan import ArmPlan
 from limbeck.jobs.record import Finished

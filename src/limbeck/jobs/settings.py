@@ -20,7 +20,7 @@ from limbeck.core.knob import TABLES, Settings, knob
 from limbeck.core.metric import METRICS, check_metric
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.settings import MaskSettings, TaskKnobs
-from limbeck.exporters.targets import Target
+from limbeck.exporters.targets import TARGETS, Target
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import ObjectiveTable, Recipe, StageSettings, find, from_table, to_table
@@ -31,7 +31,6 @@ from limbeck.training.schedule import Schedule
 
 Options: TypeAlias = Mapping[str, Any]  # a table of a run file, or keywords that are knobs
 JobKind: TypeAlias = Literal["train", "distill", "compare", "compress"]
-TARGETS = ("onnx", "onnx-int8", "onnx-int4", "ctranslate2")  # that exporters/export.py writes
 EXPORTS = "export"  # their folder in a run's
 CUSTOM = "custom"  # the objective is the run's own, whole
 AUTO: dict[Kind, str] = {

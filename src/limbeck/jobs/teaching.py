@@ -28,7 +28,7 @@ from limbeck.measure.evaluator import Evaluation
 from limbeck.objectives.sampled import SampledTargets
 from limbeck.objectives.truncated import Truncated
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import COLLECTING, TEXTS_SHARE, EncodedData, Setup
+from limbeck.tasks.base import COLLECTING, GOLD, TEXTS_SHARE, EncodedData, Setup
 from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 from limbeck.teachers.logits import CACHEABLE_STATES, LogitsCache
 from limbeck.teachers.settings import TeacherCacheSettings
@@ -183,7 +183,7 @@ def _check_space(cache: LogitsCache, needed: float, watcher: Watcher) -> None:
 
 def _collect_tokens(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -> TeacherOutputs:
     place, task = _cache_folder(run), setup.task
-    wanted = [(arm.data, {step.targets for step in arm.trainings}) for arm in arms]
+    wanted = [(arm.data, {step.targets for step in arm.trainings} or {GOLD}) for arm in arms]  # passes look at some
     data, notes = task.with_targets(setup, wanted, place, watcher)
     arms = [replace(arm, data=one) for arm, one in zip(arms, data, strict=True)]
     watcher.at(COLLECTING, TEXTS_SHARE)

@@ -49,7 +49,7 @@ from limbeck.recipes.recipe import Apply, Rewind, Snapshot
 from limbeck.students.load import name_outputs
 from limbeck.students.model_folder import quiet, save_folder
 from limbeck.students.seq2seq import hold_pad
-from limbeck.tasks.base import EncodedData, Model
+from limbeck.tasks.base import ALL, EncodedData, Model
 from limbeck.training.bridges import add_bridges, drop_bridges
 from limbeck.training.callbacks import HoldMask, Watch, check_checkpoint, switching
 from limbeck.training.standardise import Scale, final_linear, start_at_mean
@@ -335,7 +335,7 @@ class _TrialRunner:
         """Training rows as batches, as many as the recipe says or a pass that looks at them needs; and all texts."""
         data, source = self.data, self.trial.arm.source
         rows = rows or (CALIBRATION_ROWS if compress.calibrates else 0)
-        train, batches = data.train(""), list[Batch]()
+        train, batches = data.rows.get(ALL, next(iter(data.rows.values()))), list[Batch]()
         for first in range(0, min(rows, len(train)), CALIBRATION_BATCH):
             chosen = range(first, min(first + CALIBRATION_BATCH, rows, len(train)))
             batches.append(to_batch(data.evaluator.collate([train[row] for row in chosen]), data.info))
