@@ -126,7 +126,7 @@ def test_refusals(source, tmp_path, monkeypatch):
         export(bare, "onnx", tmp_path / "out")
     full = shutil._ntuple_diskusage(10**6, 10**6, 1000)
     monkeypatch.setattr("limbeck.exporters.export.shutil.disk_usage", lambda place: full)
-    with pytest.raises(LimbeckError, match="has 0.0 MB left"):
+    with pytest.raises(LimbeckError, match=r"has 0\.0 MB left"):
         export(source, "onnx", tmp_path / "out", ROWS)
     monkeypatch.setattr("limbeck.exporters.targets.find_spec", lambda name: None)
     with pytest.raises(LimbeckError, match=r"pip install 'limbeck\[onnx\]'"):
@@ -136,7 +136,9 @@ def test_refusals(source, tmp_path, monkeypatch):
 
 def test_a_file_or_a_model_in_hand_from_python(source, tmp_path):
     model, tokenizer = load_saved(source)
-    rows = [{"text": text, "label": ["negative", "positive"][label]} for (text, _), label in zip(ROWS, LABELS)]
+    rows = [
+        {"text": text, "label": ["negative", "positive"][label]} for (text, _), label in zip(ROWS, LABELS, strict=True)
+    ]
     file = write_csv(tmp_path / "dev.csv", rows)
     found = limbeck.export(model, "onnx", tmp_path / "out", file, tokenizer=tokenizer)
     assert found.figures["rows"] == len(ROWS)

@@ -26,7 +26,7 @@ from limbeck.measure.quality import quality
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-ROWS, SOLO, BATCH = 512, 12, 8  # texts compared, of which so many alone, and so many at once
+ROWS, SOLO, BATCH = 256, 12, 8  # texts compared, of which so many alone, and so many at once
 LONGEST = 512  # tokens of the text that is as long as the model reads
 TOLERANCE = 1e-4  # of logits in float32, beside the largest
 AGREEMENT = {8: 0.98, 4: 0.95}  # share of answers that must be the source's, by the bits of weights
