@@ -57,7 +57,7 @@ class Graph:
     def model(self) -> ModelProto:
         """As it is written: with what is used, once each, and every Linear in ONNX's words."""
         self.nodes = [node for each in self.nodes for node in (_spelled(each) if each.op_type == LINEAR else [each])]
-        self._share_weights()
+        self.share_weights()
         self.prune()
         tensors = [numpy_helper.from_array(np.asarray(x, order="C"), name) for name, x in self.weights.items()]
         graph = helper.make_graph(self.nodes, "limbeck", self.inputs, self.outputs, tensors)
@@ -133,7 +133,7 @@ class Graph:
         self.weights = {name: value for name, value in self.weights.items() if name in used}
         self.inputs = [each for each in self.inputs if each.name in used]
 
-    def _share_weights(self) -> None:
+    def share_weights(self) -> None:
         """Layers that share weights share them in the file."""
         first: dict[bytes, str] = {}
         for name, value in list(self.weights.items()):
@@ -274,25 +274,40 @@ def _pass_up(graph: Graph, first: NodeProto) -> bool:
 
 
 def merge_linear(graph: Graph) -> None:
-    """Products of one x that go into one attention become one."""
+    """Products of one x that go into one attention become one.
+
+    Layers that share weights but do not merge alike, as the last one has its queries apart, leave the queries out: the
+    weights would be in the file twice."""
+    graph.share_weights()
+    makers, users = graph.makers(), graph.users()
+    groups: list[list[NodeProto]] = []
     for node in [node for node in graph.nodes if node.op_type == "MultiHeadAttention"]:
-        makers, users = graph.makers(), graph.users()
         by_source: dict[str, list[NodeProto]] = defaultdict(list)
         for name in node.input[:3]:
             maker = makers.get(name)
             if maker is not None and maker.op_type == LINEAR and len(users[name]) == 1:
                 by_source[maker.input[0]].append(maker)
-        for source, parts in by_source.items():
-            if len(parts) == 1 or len({bool(part.input[2]) for part in parts}) > 1:
-                continue
-            tables = [graph.weights[part.input[1]] for part in parts]
-            weight = graph.weight(np.concatenate(tables, 1), "weight")
-            biases = [graph.weights[part.input[2]] for part in parts if part.input[2]]
-            bias = graph.weight(np.concatenate(biases), "bias") if biases else ""
-            widths = graph.weight(np.array([table.shape[1] for table in tables]), "widths")
-            both = graph.add(LINEAR, [source, weight, bias])
-            graph.remove(*parts)
-            graph.add("Split", [both.output[0], widths], [part.output[0] for part in parts], axis=-1)
+        groups += by_source.values()
+    kinds: dict[str, set[tuple[str, ...]]] = defaultdict(set)  # weight → those that it would be merged with
+    for parts in groups:
+        for part in parts:
+            kinds[part.input[1]].add(tuple(each.input[1] for each in parts))
+    for parts in groups:
+        alike = all(len(kinds[part.input[1]]) == 1 for part in parts)
+        _merge(graph, parts if alike else parts[-2:])
+
+
+def _merge(graph: Graph, parts: list[NodeProto]) -> None:
+    if len(parts) == 1 or len({bool(part.input[2]) for part in parts}) > 1:
+        return
+    tables = [graph.weights[part.input[1]] for part in parts]
+    weight = graph.weight(np.concatenate(tables, 1), "weight")
+    biases = [graph.weights[part.input[2]] for part in parts if part.input[2]]
+    bias = graph.weight(np.concatenate(biases), "bias") if biases else ""
+    widths = graph.weight(np.array([table.shape[1] for table in tables]), "widths")
+    both = graph.add(LINEAR, [parts[0].input[0], weight, bias])
+    graph.remove(*parts)
+    graph.add("Split", [both.output[0], widths], [part.output[0] for part in parts], axis=-1)
 
 
 def skip_norm(graph: Graph) -> None:

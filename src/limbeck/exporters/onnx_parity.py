@@ -26,10 +26,11 @@ from limbeck.measure.quality import quality
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-ROWS, SOLO, BATCH = 512, 12, 8  # texts compared, of which so many alone, and so many at once
+ROWS, SOLO, BATCH = 256, 12, 8  # texts compared, of which so many alone, and so many at once
 LONGEST = 512  # tokens of the text that is as long as the model reads
 TOLERANCE = 1e-4  # of logits in float32, beside the largest
 AGREEMENT = {8: 0.98, 4: 0.95}  # share of answers that must be the source's, by the bits of weights
+NOISE = {8: 0.05, 4: 0.25}  # mean squared difference of logits beside their mean square, at most
 MOST_FLOAT = 0.5  # share of the weights that may stay float before it is not worth it
 TRIED = 64  # texts on which single weights are tried
 
@@ -161,10 +162,11 @@ def quantized(graph: Graph, reference: Reference, bits: int, watcher: Watcher) -
     """The graph in integers, all of it or as much as keeps its answers, and its figures."""
     names, limit = quantizable(graph), AGREEMENT[bits]
     found, figures = _with(graph, reference, bits, ())
-    if figures["agreement"] >= limit:
+    if _keeps(figures, bits):
         return found, figures | {"float_weights": 0.0}
     watcher.say(
-        f"in int{bits}, {figures['agreement']:.1%} of the answers are the source's; looking for the weights that suffer"
+        f"in int{bits}, {figures['agreement']:.1%} of the answers are the source's, and the noise in the logits is "
+        f"{figures['noise']:.1%}; looking for the weights that suffer"
     )
     damage = {name: _with(graph, reference, bits, [n for n in names if n != name], TRIED)[1]["noise"] for name in names}
     worst = sorted(names, key=lambda name: -damage[name])
@@ -177,15 +179,21 @@ def quantized(graph: Graph, reference: Reference, bits: int, watcher: Watcher) -
             break
         found, figures = _with(graph, reference, bits, leave)
         best = max(best, figures["agreement"])
-        if figures["agreement"] >= limit:
+        if _keeps(figures, bits):
             watcher.say(f"{count} of {len(names)} weights stay float ({share:.0%} of their numbers)")
             return found, figures | {"float_weights": float(count)}
         count *= 2
     raise ModelError(
-        f"in int{bits}, only {best:.1%} of the answers on {reference.rows} texts are the source's, where {limit:.0%} "
-        "are asked for, even with half of the weights left float",
+        f"in int{bits}, even with half of the weights left float, {best:.1%} of the answers on {reference.rows} texts "
+        f"are the source's and the noise in the logits is {figures['noise']:.1%} (wanted: {limit:.0%} and at most "
+        f"{NOISE[bits]:.0%})",
         "nothing was written; " + ("use --to onnx-int8" if bits == 4 else "use --to onnx, or train with more data"),
     )
+
+
+def _keeps(figures: dict[str, float], bits: int) -> bool:
+    """Whether answers are the source's: a model that says the same of every text agrees whatever its logits are."""
+    return figures["agreement"] >= AGREEMENT[bits] and figures["noise"] <= NOISE[bits]
 
 
 def _with(

@@ -21,7 +21,7 @@ from limbeck.exporters.onnx_graph import CONTRIB, LINEAR, Array, Graph, attribut
 LEVELS = 63  # of a weight in int8, on each side of 0
 BLOCK = 32  # weights of a scale in int4
 SMALLEST = 16  # outputs of a product, or rows of a table, below which it stays float: labels, segments
-_CLIPS = np.linspace(1.0, 0.7, 13)
+_CLIPS = np.linspace(1.0, 0.76, 7, dtype=np.float32)
 
 
 def quantizable(graph: Graph) -> list[str]:
@@ -61,15 +61,14 @@ def _table(graph: Graph, node: NodeProto) -> Array | None:
 def rounded(rows: Array, levels: int, low: int | None = None) -> tuple[Array, Array]:
     """[n, k] as integers, and the scale of each row [n]: of several clips, that of the least squared error."""
     low = -levels if low is None else low
-    largest = np.abs(rows).max(1)
-    best = np.where(largest > 0, largest, 1.0) / levels
-    least = np.full(len(rows), np.inf)
-    for clip in _CLIPS:
-        scale = np.where(largest > 0, largest, 1.0) * clip / levels
+    largest = np.abs(rows).max(1).astype(np.float32)
+    whole = np.where(largest > 0, largest, np.float32(1.0)) / np.float32(levels)
+    best, least = whole, np.full(len(rows), np.inf, np.float32)
+    for clip in _CLIPS if levels < 127 else ():  # of eight bits, all are needed
+        scale = whole * clip
         error = np.square(np.clip(np.rint(rows / scale[:, None]), low, levels) * scale[:, None] - rows).sum(1)
         better = error < least
         best, least = np.where(better, scale, best), np.where(better, error, least)
-    best = best.astype(np.float32)
     return np.clip(np.rint(rows / best[:, None]), low, levels), best
 
 
