@@ -18,7 +18,8 @@ from limbeck.core.record import Arm, Artifact, Comparison, Record
 from limbeck.data.seq2seq.pairs import read_parallel
 from limbeck.data.settings import DataSettings, ParallelSettings
 from limbeck.engines.ctranslate2 import CTranslate2Engine
-from limbeck.jobs.record import TIMED_ONCE, now
+from limbeck.jobs.measured import now
+from limbeck.jobs.record import TIMED_ONCE
 from limbeck.measure.evaluator import Evaluation
 from limbeck.measure.quality import compare
 from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator

@@ -8,8 +8,10 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
 from transformers.utils import logging
 
+from exported import folders
 from limbeck.core.errors import ModelError
-from limbeck.measure.size import size_of, weight_bytes
+from limbeck.measure.size import bytes_in_all, converted_size, size_of, weight_bytes
+from tiny import make_tokenizer
 from tiny_reverser import make_marian
 
 Build = Callable[..., BertForSequenceClassification]
@@ -80,3 +82,27 @@ def test_shards_add_up_and_checkpoints_do_not(build: Build, tmp_path: Path) -> N
 def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="holds no"):
         weight_bytes(tmp_path)
+
+
+def test_what_is_needed_to_answer_includes_the_tokenizer(build: Build, tmp_path: Path) -> None:
+    model = build()
+    model.save_pretrained(tmp_path)
+    make_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "README.md").write_text("a card")
+    (tmp_path / "vocab.txt").write_text("the vocabulary, which tokenizer.json has too")
+    (tmp_path / "optimizer.pt").write_text("what training left")
+    needed = ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json")
+    found = size_of(model, tmp_path)
+    assert found.bytes_in_all == sum((tmp_path / name).stat().st_size for name in needed)
+    assert found.bytes_on_disk == (tmp_path / "model.safetensors").stat().st_size
+    (tmp_path / "tokenizer.json").unlink()
+    without = (*needed[:2], needed[3], "vocab.txt")
+    assert bytes_in_all(tmp_path) == sum((tmp_path / name).stat().st_size for name in without)
+
+
+def test_all_files_of_an_export_count() -> None:
+    folder = folders("classify")[1]
+    found = converted_size(folder)
+    assert found.bytes_on_disk == (folder / "model.onnx").stat().st_size
+    assert found.bytes_in_all == sum(file.stat().st_size for file in folder.iterdir())
+    assert found.parameters > found.parameters_without_embeddings > 0

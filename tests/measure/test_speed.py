@@ -100,7 +100,7 @@ def test_what_cannot_be_timed_is_refused_before_a_process_starts(folder: Path, t
 class FakeProbe:
     """A model that answers at once, and is disturbed as often as it is told."""
 
-    text_seconds, batch_seconds = 0.01, 0.1
+    text_seconds, batch_seconds, lengths_seconds, load_ms = 0.01, 0.1, 0.0, 7.0
 
     def __init__(self, disturbed: int = 0) -> None:
         self.disturbed, self.turns = disturbed, 0
@@ -187,10 +187,10 @@ def test_a_process_that_shares_its_core_notices() -> None:
         probe = f"""{one}
 import time
 from limbeck.measure.speed_probe import _each
-def answer(texts):
+def answer(texts, length):
     end = time.perf_counter() + 0.5
     while time.perf_counter() < end: pass
-print(_each(answer, [[["a", ""]]] * 2, lambda share: None)[1])"""
+print(_each(answer, [[["a", ""]]] * 2, 8, lambda share: None)[1])"""
         said = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
     finally:
         other.kill()
@@ -202,7 +202,7 @@ print(_each(answer, [[["a", ""]]] * 2, lambda share: None)[1])"""
 def test_the_probe_asks_singly_and_then_in_batches_of_like_length() -> None:
     asked: list[list[list[str]]] = []
     texts = [["x" * n, ""] for n in range(1, 21)]
-    found = speed_probe.measure(asked.append, texts, rounds=5, batch=8)
+    found = speed_probe.measure(lambda some, length: asked.append(some), texts, rounds=5, batch=8)
     singles = [group for group in asked if len(group) == 1]
     assert [len(group[0][0]) for group in singles] == [1, 5, 9, 13, 17] * 2  # warmed up, then timed
     timed = asked[len(singles) + 1 :]
@@ -218,7 +218,7 @@ def test_percentiles_and_throughput_by_hand(monkeypatch: pytest.MonkeyPatch) -> 
     """A clock that only answering moves: a text of n letters takes n milliseconds, a batch half a second."""
     now, asked = [0.0], []
 
-    def answer(texts: list[list[str]]) -> None:
+    def answer(texts: list[list[str]], length: int) -> None:
         asked.append(texts)
         warming = len(asked) <= 10 or len(asked) == 111  # ten single texts, and the first batch once
         now[0] += 60.0 if warming else len(texts[0][0]) / 1000 if len(texts) == 1 else 0.5
@@ -228,7 +228,44 @@ def test_percentiles_and_throughput_by_hand(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(asked) == 10 + 100 + 1 + 4
     assert found["p50_ms"] == pytest.approx(50.5)
     assert found["p95_ms"] == pytest.approx(95.05)
+    assert found["p99_ms"] == pytest.approx(99.01)
     assert found["sentences_per_second"] == pytest.approx(100 / 2.0)
+
+
+def test_texts_of_each_length_are_timed_beside_the_others() -> None:
+    asked: list[tuple[int, int]] = []
+    texts = [[f"word{n} another", "third"] for n in range(9)]
+    lengths = {length: speed_probe.words_at(texts, length) for length in (4, 60)}
+    found = speed_probe.measure(
+        lambda some, length: asked.append((length, len(some[0][0].split()))), texts, 80, 8, longest=128, lengths=lengths
+    )
+    assert [one["tokens"] for one in found["by_length"]] == [4, 60]
+    for length in (4, 60):
+        timed = [words for tokens, words in asked if tokens == length]
+        assert {*timed} == {length}
+        assert len(timed) == speed_probe.WARM_UP + 20  # a quarter of the rounds
+    assert sum(tokens == 128 for tokens, _ in asked) == speed_probe.WARM_UP + 80 + 1 + 2
+    assert MeasureSettings().token_counts() == []
+    assert MeasureSettings().token_counts(auto="16,8") == [8, 16]
+    assert MeasureSettings(lengths="32, 16,16").token_counts(auto="8") == [16, 32]
+    with pytest.raises(KnobError, match="token counts of 4 or more, as in 16,32,128"):
+        MeasureSettings(lengths="16,x")
+
+
+def test_turns_give_medians_and_the_interval_of_their_mean() -> None:
+    def turn(p50: float, busy: bool = False) -> Speed:
+        lengths = [{"tokens": 16, "p50_ms": p50 / 2, "p95_ms": p50}]
+        figures = {"p50_ms": p50, "p95_ms": 2 * p50, "p99_ms": 3 * p50, "sentences_per_second": 1.0, "peak_bytes": 1}
+        return Speed(engine="e", threads=1, batch=8, rounds=10, busy=busy, by_length=lengths, **figures)
+
+    found = speeds.median([turn(1.0), turn(4.0), turn(1.6), turn(90.0, busy=True)])
+    assert (found.p50_ms, found.p95_ms, found.p99_ms, found.rounds) == (1.6, 3.2, pytest.approx(4.8), 30)
+    assert (found.by_length[0].tokens, found.by_length[0].p50_ms, found.by_length[0].p95_ms) == (16, 0.8, 1.6)
+    # mean 2.2, standard deviation 1.587, t(0.975, 2) = 4.303
+    assert found.high_ms == pytest.approx(2.2 + 4.303 * 1.587 / 3**0.5, abs=1e-2)
+    assert found.low_ms == 0.0
+    alone = speeds.median([turn(1.0)])
+    assert (alone.low_ms, alone.high_ms) == (0.0, 0.0)
 
 
 def test_a_model_is_timed_in_another_process_whose_thread_pools_are_pinned(

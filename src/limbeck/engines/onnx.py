@@ -12,11 +12,13 @@ import numpy as np
 
 import limbeck_runtime
 from limbeck.core.errors import DataError, LimbeckError, ModelError
-from limbeck_runtime import Facts, Model, UnusableError
+from limbeck_runtime import Facts, UnusableError
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PretrainedConfig
+
+    from limbeck_runtime import Model
 
 NAMES = {"float32": "fp32"}  # what a file calls a precision → what people say
 

@@ -1,4 +1,7 @@
-"""Measure the speed and size of models that are already there."""
+"""Measure the speed, size and quality of models that are already there, teachers and exported files side by side.
+
+Torch is imported only where one of the models needs it.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,18 @@ from limbeck.data.span.questions import timing_questions
 from limbeck.data.text.examples import timing_texts
 from limbeck.data.token.sentences import timing_sentences
 from limbeck.engines.ctranslate2 import read_facts
+from limbeck.engines.onnx import exported_facts
 from limbeck.jobs.arguments import documented, settings_of
-from limbeck.jobs.record import measured_record, model_arm
+from limbeck.jobs.bench_quality import score
+from limbeck.jobs.measured import measured_record, model_arm
 from limbeck.jobs.settings import BenchRun
 from limbeck.measure.size import is_ctranslate2
 from limbeck.measure.speed import MEASURING, measure_speed, measuring
-from limbeck.students.load import load_saved
+from limbeck.students.load import kind_saved, load_saved
 from limbeck.students.model_folder import model_in
-from limbeck.tasks.base import kind_of_model
+from limbeck_runtime import is_exported
+
+LENGTHS = "16,32,64,128"  # tokens
 
 
 @documented(BenchRun)
@@ -34,6 +41,7 @@ def bench(
     task: str | None = None,
     text_column: str | None = None,
     pair_column: str | None = None,
+    label_column: str | None = None,
     max_length: int | None = None,
     batch_size: int | None = None,
     threads: int | None = None,
@@ -43,7 +51,8 @@ def bench(
     command: str = "",
     **knobs: object,
 ) -> Record:
-    """Size, latency, throughput and memory of saved models on the same texts, one process at a time.
+    """Size, load time, latency, throughput and memory of saved and exported models on the same texts, one process at a
+    time; with a file of labels also their quality, and how often they agree with the first.
 
     `bench(["runs/teacher", "runs/small"], ["A text.", "Another one."])`, or with a file for the texts.
     """
@@ -56,18 +65,21 @@ def bench(
     width = run.beam if kind == "translate" else 0
     watcher.plan([measuring(len(names), run.measure)])
     arms = [_sized(name, run.trust_remote_code) for name in names]  # what cannot be loaded is refused at once
-    folders = {name: Path(model_in(name)) for name in names}
-    speeds = measure_speed(folders, rows, run.measure, run.data.max_length, watcher, width)
+    scores = score(names, kind, run, watcher)
+    folders = {name: Path(model_in(name)).expanduser() for name in names}
+    lengths = [] if width else run.measure.token_counts(auto=LENGTHS)
+    speeds = measure_speed(folders, rows, run.measure, run.data.max_length, watcher, width, lengths=lengths, loads=True)
     watcher.at(MEASURING, 1.0)
     written = {"models": names, "measure": run.measure.model_dump(), "max_length": run.data.max_length}
     return measured_record(
         "bench",
         "bench",
         command,
-        TaskInfo(kind=kind),
-        _card(rows, kind),
-        [arm.model_copy(update={"speed": speeds[arm.name]}) for arm in arms],
+        scores.info or TaskInfo(kind=kind),
+        scores.card or _card(rows, kind),
+        [arm.model_copy(update={"speed": speeds[arm.name], "runs": scores.runs.get(arm.name, [])}) for arm in arms],
         written | ({"translate": {"test_beam": width}} if width else {}),
+        notes=scores.notes,
     )
 
 
@@ -75,8 +87,16 @@ def kind_timed(models: Sequence[str], run: BenchRun) -> Kind:
     """The task of all models; classification where they are of several."""
     if run.data.task != "auto":
         return run.data.task
-    found = {kind_of_model(model, run.trust_remote_code) for model in models}
+    found = {_kind(model, run.trust_remote_code) for model in models}
+    if found <= {None, *TEXT_KINDS}:
+        found -= {None}  # a classifier whose labels tell the rest
     return (found.pop() if len(found) == 1 else None) or "classify"  # type: ignore[return-value]
+
+
+def _kind(model: str, trust_remote_code: bool) -> str | None:
+    if is_exported(model):
+        return exported_facts(model, check=False).kind
+    return "translate" if is_ctranslate2(model) else kind_saved(model, trust_remote_code)
 
 
 def _texts(run: BenchRun, kind: Kind) -> list[tuple[str, str]]:
@@ -103,6 +123,9 @@ def _card(rows: Sequence[tuple[str, str]], kind: Kind) -> DataCard:
 
 
 def _sized(source: str, trust_remote_code: bool) -> Arm:
+    if is_exported(source):
+        exported_facts(source)  # or refuses a damaged one
+        return model_arm(source, "model", str(Path(source).expanduser()), None)
     if is_ctranslate2(source):
         read_facts(source)  # or refuses: without them it may write something else
         return model_arm(source, "model", source, None)

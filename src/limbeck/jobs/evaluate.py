@@ -8,14 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from limbeck.core.errors import ModelError
 from limbeck.core.fingerprint import fingerprint
 from limbeck.core.progress import ProgressItem, Silent, Watcher
 from limbeck.core.record import Record, Sample
+from limbeck.core.task import TEXT_KINDS
 from limbeck.data.seq2seq.pairs import Parallel
+from limbeck.engines.onnx import OnnxNetwork, open_exported
 from limbeck.jobs.arguments import AnyModel, documented, model_of, settings_of
-from limbeck.jobs.record import measured_record, model_arm
+from limbeck.jobs.measured import measured_record, model_arm
 from limbeck.jobs.settings import MeasuredKnobs, Options
-from limbeck.tasks.base import evaluating, task_of
+from limbeck.measure.machine import threads_to_use
+from limbeck.students.model_folder import explained_opening, quiet, read_config, read_tokenizer
+from limbeck.tasks.base import Model, Task, evaluating, task_of
+from limbeck_runtime import is_exported
 
 SHOWN = 20  # generated texts that the report shows
 
@@ -47,7 +53,7 @@ def evaluate(
     watcher = watcher or Silent()
     (mine, my_source), (theirs, their_source) = (model_of(one, tokenizer) for one in (model, teacher))
     found = task_of(run, mine or my_source)
-    mine, theirs = mine or found.load(my_source), theirs or (found.load(their_source) if their_source else None)
+    mine, theirs = mine or _opened(found, my_source), theirs or (_opened(found, their_source) if their_source else None)
     splits = found.read(data, mine, watcher, only_test=True)
     found = found.settled(splits)
     role = "student" if theirs else "model"
@@ -82,6 +88,20 @@ def evaluate(
         disagreements=evaluations[role].disagreements,
         samples=_samples(splits.test, written) if written else [],
     )
+
+
+def _opened(task: Task, source: str) -> Model:
+    """A saved model, or an exported one in the place of its network."""
+    if not is_exported(source):
+        return task.load(source)
+    model, folder = open_exported(source, threads_to_use()), Path(source).expanduser()
+    if task.info.kind != model.kind and not {task.info.kind, model.kind} <= {*TEXT_KINDS}:  # labels may tell otherwise
+        raise ModelError(f"{source} is exported for --task {model.kind}, not {task.info.kind}", "leave out --task")
+    with quiet(), explained_opening(source):
+        tokenizer, config = read_tokenizer(folder, False), read_config(folder, False)
+    tokenizer.model_max_length = min(tokenizer.model_max_length, model.facts.max_length)
+    network: Any = OnnxNetwork(model, config)
+    return Model(network, tokenizer, source)
 
 
 def _samples(texts: Parallel, written: Mapping[str, Sequence[str]]) -> list[Sample]:

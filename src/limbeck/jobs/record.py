@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from transformers import PreTrainedModel
 
 from limbeck.core.card import METHODS, card_of
 from limbeck.core.compress import PASSES
-from limbeck.core.files import portable_command, portable_knobs, portable_texts
+from limbeck.core.files import portable_texts
 from limbeck.core.progress import Watcher
-from limbeck.core.record import Arm, Citation, Comparison, DataCard, Failure, Record, SeedResult, Size, Speed
-from limbeck.core.task import TaskInfo
+from limbeck.core.record import Arm, Citation, Comparison, DataCard, Failure, Record, Size, Speed
+from limbeck.jobs.measured import describe, measured_record
 from limbeck.jobs.plan import ArmPlan, Training
 from limbeck.jobs.settings import Job, JobKind
 from limbeck.jobs.trial import TrialResult
 from limbeck.measure.evaluator import Evaluation
-from limbeck.measure.machine import machine
 from limbeck.measure.quality import compare
-from limbeck.measure.size import converted_size, size_of
+from limbeck.measure.size import size_of
 from limbeck.measure.speed import speeds_of
 from limbeck.recipes.recipe import RECIPES, Apply
-from limbeck.report.figures import layers
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import Setup
 
@@ -102,56 +97,6 @@ def build_record(finished: Finished, command: str, watcher: Watcher) -> Record:
         notes=portable_texts([*finished.notes, *_notes(finished, own.card), *troubles]),
     )
     return setup.task.add_to_record(record, finished, watcher)
-
-
-def measured_record(
-    kind: str,
-    name: str,
-    command: str,
-    info: TaskInfo,
-    card: DataCard,
-    arms: Sequence[Arm],
-    knobs: Mapping[str, object],
-    **more: object,
-) -> Record:
-    """What every Record says; `more` are its other fields."""
-    fields: dict[str, Any] = {
-        "kind": kind,
-        "name": name,
-        "created": now(),
-        "command": portable_command(command),
-        "machine": machine(),
-        "seeds": [],
-        "knobs": portable_knobs(knobs),
-        "fingerprints": {},
-        "task": info,
-        "metric": info.metric,
-        "data": portable_texts(card.model_dump()),
-        "arms": arms,
-    }
-    return Record(**fields | more)
-
-
-def model_arm(
-    name: str, role: str, source: str, network: PreTrainedModel | None, runs: Sequence[SeedResult] = ()
-) -> Arm:
-    """Of a saved model or one in hand; one in CTranslate2's format has no network."""
-    folder = Path(source)
-    if network is None:
-        title, size = f"{folder.name}, in CTranslate2", converted_size(folder)
-        return Arm(name=name, title=title, role=role, runs=list(runs), size=size)
-    title = f"{folder.name or type(network).__name__}, {describe(network)}"
-    size = size_of(network, folder if source and folder.is_dir() else None)
-    return Arm(name=name, title=title, role=role, shape=shape_of(network), runs=list(runs), size=size)
-
-
-def now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def describe(network: PreTrainedModel) -> str:
-    shape = shape_of(network)
-    return f"{layers(shape)} × {shape.hidden}"
 
 
 def _teacher_arm(finished: Finished, speeds: Mapping[str, Speed]) -> list[Arm]:

@@ -56,6 +56,9 @@ class MeasuredKnobs(TaskKnobs):
 
 
 class BenchRun(MeasuredKnobs):
+    quality: bool = knob(
+        True, "also score the models on --data where it has labels, and compare their predictions with the first's"
+    )
     beam: int = knob(5, "of seq2seq models: beam size; 1 is greedy", at_least=1, short="--beam")
 
 

@@ -6,10 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from transformers import EvalPrediction, PreTrainedModel
 
 from limbeck.core.record import ClassScore, Disagreement, Fidelity, Floor, ReliabilityBin, SeedResult
 from limbeck.core.task import TaskInfo
@@ -22,6 +21,9 @@ from limbeck.measure.floor import constant_logits, unigram_sums
 from limbeck.measure.predictions import constant, logits_of, predict, teacher_logits
 from limbeck.measure.quality import confusion, quality, reliability
 from limbeck.measure.tokens import TokenStatistics, token_statistics
+
+if TYPE_CHECKING:
+    from transformers import EvalPrediction, PreTrainedModel
 
 TEXT_BATCH, BLOCKS = 64, 32  # rows of a batch
 

@@ -14,11 +14,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from limbeck.core.errors import LimbeckError
-from limbeck.core.record import Machine
 
-PACKAGES = ("limbeck", "torch", "transformers", "tokenizers", "datasets", "accelerate", "safetensors", "numpy")
+if TYPE_CHECKING:
+    from limbeck.core.record import Machine
+
+PACKAGES = (
+    *("limbeck", "torch", "transformers", "tokenizers", "datasets", "accelerate", "safetensors", "numpy"),
+    "onnxruntime",
+)
 
 # Starts argv as its own child, small as it is, and reports exit code and ru_maxrss as the last line of its stderr.
 _LAUNCHER = """
@@ -30,6 +36,8 @@ sys.stderr.write(f"\\n{os.waitstatus_to_exitcode(status)} {usage.ru_maxrss}")
 
 
 def machine() -> Machine:
+    from limbeck.core.record import Machine  # a process that times a model has no use for it
+
     return Machine(
         system=platform.platform(),
         processor=_processor(),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
+from limbeck.core.errors import KnobError
 from limbeck.core.knob import Settings, knob
+
+MIN_LENGTH = 4  # tokens: two words and what stands around them
 
 
 class MeasureSettings(Settings):
@@ -31,8 +34,29 @@ class MeasureSettings(Settings):
     rounds: int = knob(100, "texts timed one by one in each turn", at_least=5, free=True)
     batch_size: int = knob(32, "texts per batch when throughput is measured", at_least=1, free=True)
     threads: int = knob(0, "CPU threads while timing; 0 for OMP_NUM_THREADS, or else every core", at_least=0, free=True)
+    lengths: str = knob(
+        "auto",
+        "token counts at which latency is measured too, as in 16,32,128, where a model reads so many; auto: "
+        "16,32,64,128 in `limbeck bench`, none elsewhere",
+        free=True,
+    )
     bootstrap: int = knob(10_000, "resamples behind the interval of 'distillation helped'", at_least=100)
     examples: int = knob(40, "examples shown on which student and teacher part ways", at_least=0, free=True)
+
+    @field_validator("lengths")
+    @classmethod
+    def _check_lengths(cls, value: str) -> str:
+        found = [part.strip() for part in value.split(",")]
+        if value not in ("auto", "none") and not all(part.isdecimal() and int(part) >= MIN_LENGTH for part in found):
+            raise KnobError(
+                f"measure.lengths is '{value}'", f"give token counts of {MIN_LENGTH} or more, as in 16,32,128; or none"
+            )
+        return value
+
+    def token_counts(self, auto: str = "none") -> list[int]:
+        """The lengths in rising order; `auto` is what that stands for."""
+        chosen = auto if self.lengths == "auto" else self.lengths
+        return [] if chosen == "none" else sorted({int(part) for part in chosen.split(",")})
 
     @model_validator(mode="before")
     @classmethod

@@ -7,14 +7,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from limbeck.core.checksum import FILES
 from limbeck.core.errors import ModelError
 from limbeck.core.progress import no_progress_bars
 from limbeck.core.record import Size
-from limbeck.engines.ctranslate2 import find_facts
+from limbeck.engines.ctranslate2 import FACTS, find_facts
+from limbeck_runtime import is_exported
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
+
+_WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
+_CONVERTED = ("model.bin", "config.json", "*vocabulary*")  # what CTranslate2 opens
+_SETTINGS = ("config.json", "generation_config.json", "*token*_config.json", "special_tokens_map.json")
+_VOCABULARIES = ("vocab.*", "merges.txt", "*.model", "*.spm", "added_tokens.json")
 
 
 def size_of(model: PreTrainedModel, folder: Path | str | None = None) -> Size:
@@ -24,23 +31,40 @@ def size_of(model: PreTrainedModel, folder: Path | str | None = None) -> Size:
     """
     every, without = count_parameters(model)
     size = weight_bytes(folder) if folder is not None else _saved_bytes(model)
-    return Size(parameters=every, parameters_without_embeddings=without, bytes_on_disk=size)
+    whole = bytes_in_all(folder) if folder is not None else 0
+    return Size(parameters=every, parameters_without_embeddings=without, bytes_on_disk=size, bytes_in_all=whole)
 
 
 def converted_size(folder: Path | str) -> Size | None:
-    """Of a CTranslate2 folder, where our conversion noted how many parameters it holds."""
+    """Of a folder for another engine, where our exporter noted how many parameters it holds."""
     counts = find_facts(folder).get("parameters")
-    if counts is None:
+    if not counts:
         return None
-    return Size(parameters=counts[0], parameters_without_embeddings=counts[1], bytes_on_disk=weight_bytes(folder))
+    files = {"bytes_on_disk": weight_bytes(folder), "bytes_in_all": bytes_in_all(folder)}
+    return Size(parameters=counts[0], parameters_without_embeddings=counts[1], **files)
+
+
+def bytes_in_all(folder: Path | str) -> int:
+    """Of every file needed to answer: of an export all that it lists; else weights, settings and the tokenizer.
+
+    A tokenizer.json holds the vocabulary too, so what older tokenizers read lies beside it without being needed."""
+    folder, facts = Path(folder), find_facts(folder)
+    if FILES in facts:
+        return sum((folder / name).stat().st_size for name in (FACTS, *facts[FILES]) if (folder / name).is_file())
+    whole = (folder / "tokenizer.json").is_file()
+    places = (*_WEIGHTS, *_SETTINGS, "tokenizer.json", *(() if whole else _VOCABULARIES))
+    if is_ctranslate2(folder):
+        places = (*_CONVERTED, *places)
+    return sum(file.stat().st_size for file in {file for place in places for file in folder.glob(place)})
 
 
 def weight_bytes(folder: Path | str) -> int:
     """The size of the safetensors files of a model folder, checkpoints inside it left out.
 
-    Of CTranslate2's folders, that of the files it opens: model.bin, its config.json and its vocabularies.
+    Of CTranslate2's folders, that of the files it opens: model.bin, its config.json and its vocabularies. Of folders
+    for ONNX Runtime, that of the graph.
     """
-    places = ("model.bin", "config.json", "*vocabulary*") if is_ctranslate2(folder) else ("*.safetensors",)
+    places = _CONVERTED if is_ctranslate2(folder) else ("model.onnx",) if is_exported(folder) else ("*.safetensors",)
     files = [file for place in places for file in Path(folder).glob(place)]
     if not files:
         raise ModelError(f"{folder} holds no *.safetensors file", "save the model there with save_pretrained")

@@ -10,22 +10,22 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.progress import SECONDS, ProgressItem, Watcher
-from limbeck.core.record import Speed
+from limbeck.core.record import LengthSpeed, Speed
 from limbeck.measure.machine import memory_bytes
 from limbeck.measure.settings import MeasureSettings
+from limbeck.measure.speed_probe import LEAST_ROUNDS, length_rounds
 from limbeck.measure.speed_process import Engine, Probe, probe
 
 MEASURING = "measuring"  # the progress item
 STARTING = 4.0  # seconds in which a process imports torch and loads a small model, on two cores
 TURN = 3.0  # seconds of one turn of a small model
-LEAST_ROUNDS = 20  # fewer tell nothing of a 95th percentile
 PROCESS_BYTES = 500_000_000  # of torch and transformers alone
 SHORT_RUN = (
     "Speed was not measured: it would have taken more than its share of so short a run. `limbeck bench` measures it, "
@@ -93,11 +93,15 @@ def measure_speed(
     watcher: Watcher,
     beam: int = 0,
     limit: float = math.inf,
+    lengths: Sequence[int] | None = None,
+    loads: bool = False,
 ) -> dict[str, Speed]:
     """Several models in turn, so that a machine that slows down hurts all alike. Empty, where `limit` seconds are few.
 
     Each figure is the median over a model's turns that no other process disturbed; if all were, the Speed is `busy`.
+    With `loads`, models are loaded one after another, so that the time to the first answer is known too.
     """
+    lengths = settings.token_counts() if lengths is None else lengths
     texts = texts[: max(settings.rounds, 256)]
     found: dict[str, Speed] = {}
     groups = [list(folders)] if _fit_into_memory(folders.values()) else [[name] for name in folders]
@@ -107,9 +111,16 @@ def measure_speed(
         many = f"{len(group)} models" if len(group) > 1 else "1 model"
         watcher.at(MEASURING, number / len(groups), f"loading {many}")
         with ExitStack() as started:
-            how = texts, settings.threads, settings.batch_size, max_length, beam
-            probes = {name: started.enter_context(probe(folders[name], *how)) for name in group}
-            for one in probes.values():
+            how = texts, settings.threads, settings.batch_size, max_length, beam, "auto", lengths
+            probes, load_ms = {}, dict.fromkeys(group, 0.0)
+            for name in group:
+                again = loads and settings.repeats > 1  # the first time, files may come from the disk
+                earlier = [_load_ms(probe(folders[name], *how))] if again else []
+                probes[name] = started.enter_context(probe(folders[name], *how))
+                if loads:
+                    probes[name].wait_until_loaded()
+                    load_ms[name] = min([probes[name].load_ms, *earlier])
+            for one in probes.values() if not loads else ():
                 one.wait_until_loaded()
             loading = time.monotonic() - begin
             plan = fit_turns(settings, list(probes.values()), len(texts), limit / len(groups) - loading)
@@ -123,7 +134,8 @@ def measure_speed(
                 done = number + loaded + (1 - loaded) * share
                 watcher.at(MEASURING, 0.95 * done / len(groups), note)
 
-            found |= _in_rotation(probes, plan, deadline, report)
+            turned = _in_rotation(probes, plan, deadline, report)
+            found |= {name: one.but(load_ms=load_ms[name]) for name, one in turned.items()}
     if any(one.busy for one in found.values()):
         watcher.say("the machine was busy while models were timed: do not quote their times")
     return found
@@ -162,7 +174,10 @@ def fit_turns(settings: MeasureSettings, probes: Sequence[Probe], texts: int, li
 
     def seconds(rounds: int, texts: int) -> float:
         batches = math.ceil(texts / settings.batch_size)
-        return sum(rounds * one.text_seconds + batches * one.batch_seconds for one in probes)
+        each = length_rounds(rounds)
+        return sum(
+            rounds * one.text_seconds + batches * one.batch_seconds + each * one.lengths_seconds for one in probes
+        )
 
     once = seconds(settings.rounds, texts)
     repeats = settings.repeats if limit == math.inf else min(settings.repeats, int(limit / once))
@@ -182,13 +197,42 @@ def turns(names: Sequence[str], repeats: int) -> list[str]:
 def median(of_one: Sequence[Speed]) -> Speed:
     """One Speed from the turns of one model, figure by figure; of those that nobody disturbed, where there are any."""
     quiet = [one for one in of_one if not one.busy] or of_one
+    low, high = interval([one.p50_ms for one in quiet])
+    of_lengths = zip(*(one.by_length for one in quiet), strict=True)
+
+    def middle(name: str, of: Sequence[Speed | LengthSpeed] = quiet) -> float:
+        return statistics.median(getattr(one, name) for one in of)
+
     return quiet[0].but(
-        p50_ms=statistics.median(one.p50_ms for one in quiet),
-        p95_ms=statistics.median(one.p95_ms for one in quiet),
-        sentences_per_second=statistics.median(one.sentences_per_second for one in quiet),
-        peak_bytes=int(statistics.median(one.peak_bytes for one in quiet)),
+        **{name: middle(name) for name in ("p50_ms", "p95_ms", "p99_ms", "sentences_per_second")},
+        peak_bytes=int(middle("peak_bytes")),
         rounds=sum(one.rounds for one in quiet),
+        low_ms=low,
+        high_ms=high,
+        by_length=[
+            LengthSpeed(tokens=turns[0].tokens, p50_ms=middle("p50_ms", turns), p95_ms=middle("p95_ms", turns))
+            for turns in of_lengths
+        ],
     )
+
+
+def interval(turns: Sequence[float]) -> tuple[float, float]:
+    """Where the mean of such turns lies, at 95 % (Student's t): they are few, and rounds of one turn are alike.
+
+    Nothing, (0, 0), is known from one."""
+    if len(turns) < 2:
+        return 0.0, 0.0
+    from scipy.special import stdtrit
+
+    mean, spread = statistics.fmean(turns), statistics.stdev(turns)
+    half = float(stdtrit(len(turns) - 1, 0.975)) * spread / math.sqrt(len(turns))
+    return max(mean - half, 0.0), mean + half
+
+
+def _load_ms(process: AbstractContextManager[Probe]) -> float:
+    with process as one:
+        one.wait_until_loaded()
+        return one.load_ms
 
 
 def _in_rotation(

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,8 +19,11 @@ from limbeck.core.errors import DataError, KnobError, LimbeckError, ModelError
 from limbeck.core.record import Speed
 from limbeck.measure.machine import threads_to_use
 from limbeck.measure.size import is_ctranslate2
+from limbeck_runtime import is_exported
 
-Engine = Literal["auto", "torch", "ctranslate2"]
+Program = Literal["torch", "ctranslate2", "onnx"]
+Engine = Program | Literal["auto"]
+_PACKAGES = {"ctranslate2": ("CTranslate2", "translate"), "onnx": ("ONNX Runtime", "onnx")}
 BUSY = 0.1  # the share of a turn that a process may wait for a core before its figures are doubted
 _POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 _QUIET = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "PYTHONWARNINGS": "ignore"}
@@ -45,6 +49,16 @@ class Probe:
     def batch_seconds(self) -> float:
         return float(self.facts["batch_seconds"])
 
+    @property
+    def lengths_seconds(self) -> float:
+        """Of one text of every length."""
+        return float(self.facts["lengths_seconds"])
+
+    @property
+    def load_ms(self) -> float:
+        """From the start of the process to its first answer; others that load at the same time make it longer."""
+        return float(self.facts["load_ms"])
+
     def turn(self, rounds: int, texts: int, report: Callable[[float], object] = lambda share: None) -> Speed:
         """Times `rounds` texts one by one, and `texts` in batches."""
         self._tell({"rounds": rounds, "texts": texts})
@@ -68,7 +82,7 @@ class Probe:
         output = "\n".join(self.errors.read().strip().splitlines()[-20:]) or f"it ended with code {code}"
         raise LimbeckError(
             f"the speed of {self.job['folder']} cannot be measured:\n{output}",
-            "check that transformers or CTranslate2 opens the folder, and that there is memory enough",
+            "check that its engine opens the folder, and that there is memory enough",
         )
 
 
@@ -81,6 +95,7 @@ def probe(
     max_length: int,
     beam: int,
     engine: Engine = "auto",
+    lengths: Sequence[int] = (),
 ) -> Iterator[Probe]:
     """A process that loads the model at once; it ends with the context."""
     if not (Path(folder) / "config.json").is_file():
@@ -89,8 +104,9 @@ def probe(
         raise DataError("there is no text to time the model on", "give a test split that is not empty")
     threads = threads or threads_to_use()
     job = {"folder": str(folder), "texts": list(texts), "batch": batch, "max_length": max_length}
-    job |= {"engine": _engine(folder, engine), "threads": threads, "beam": max(beam, 1)}
+    job |= {"engine": _engine(folder, engine), "threads": threads, "beam": max(beam, 1), "lengths": list(lengths)}
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        job["started"] = time.monotonic()
         process = subprocess.Popen(
             # -P: files in the working folder must not stand in for packages.
             [sys.executable, "-P", "-m", "limbeck.measure.speed_probe"],
@@ -112,11 +128,12 @@ def probe(
             process.communicate()  # the end of its stdin is its end
 
 
-def _engine(folder: Path | str, engine: Engine) -> Literal["torch", "ctranslate2"]:
+def _engine(folder: Path | str, engine: Engine) -> Program:
     """The engine that opens a folder: each format has one."""
-    fits: Literal["torch", "ctranslate2"] = "ctranslate2" if is_ctranslate2(folder) else "torch"
+    fits: Program = "ctranslate2" if is_ctranslate2(folder) else "onnx" if is_exported(folder) else "torch"
     if engine not in ("auto", fits):
         raise KnobError(f"{engine} cannot open {folder}, which is kept for {fits}", f"use engine 'auto' or '{fits}'")
-    if fits == "ctranslate2" and find_spec("ctranslate2") is None:
-        raise KnobError(f"{folder} is run by CTranslate2, which is not here", "pip install 'limbeck[translate]'")
+    name, extra = _PACKAGES.get(fits, ("", ""))
+    if name and find_spec(fits.replace("onnx", "onnxruntime")) is None:
+        raise KnobError(f"{folder} is run by {name}, which is not here", f"pip install 'limbeck[{extra}]'")
     return fits
