@@ -2,15 +2,26 @@
 
 import csv
 import shutil
+import subprocess
+import sys
 
 import pytest
 
 import limbeck
 from exported import KINDS, LONG, TEXTS, folders, same
 from limbeck.core.errors import KnobError, ModelError
-from running import finish, start
+from limbeck.core.record import Record
 from running import limbeck as command
 from tiny import make_rows, write_csv
+from tiny_language import make_text
+from tiny_places import make_questions, make_sentences
+
+
+def child(*words):
+    """`limbeck …` in a process that tells what it imported."""
+    done = subprocess.run([sys.executable, "-m", "limbeck", *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
 
 INPUTS = {
     "answer": [("the film", text) for text in (*TEXTS[:4], LONG)],
@@ -47,9 +58,9 @@ def test_no_torch_is_imported(started, tmp_path):
     exported = folders("classify")[1]
     data, out = write_csv(tmp_path / "new.csv", make_rows(3)), tmp_path / "answers.csv"
     for words in ((exported, "a good film"), (exported, "--data", data, "--out", out)):
-        said = finish(start("predict", *words))
-        assert said.code == 0, said.err
+        child("predict", *words)
     assert len(out.read_text().splitlines()) == 4
+    assert len(started()) == 2
     for process in started():
         assert not {"torch", "transformers", "datasets"} & {*process.imported}
 
@@ -81,3 +92,78 @@ def test_an_exported_model_neither_learns_nor_teaches(tmp_path, reviews):
         said = command(*words, exported, "--data", reviews, "--out", tmp_path / "run")
         assert (said.code, "cannot learn or teach" in said.err) == (2, True)
     assert not (tmp_path / "run").exists()
+
+
+def test_evaluate_gives_the_record_of_a_model_folder(reviews):
+    source, exported = folders("classify")
+    theirs, ours = (limbeck.evaluate(folder, reviews) for folder in (source, exported))
+    assert ours.arms[0].runs[0].quality == pytest.approx(theirs.arms[0].runs[0].quality, abs=1e-4)
+    assert ours.arms[0].runs[0].confusion == theirs.arms[0].runs[0].confusion
+    assert (ours.task, ours.metric, ours.data, ours.floor) == (theirs.task, theirs.metric, theirs.data, theirs.floor)
+    assert ours.arms[0].title == "exported, in ONNX Runtime fp32"
+    assert ours.arms[0].size.parameters == theirs.arms[0].size.parameters
+    beside = limbeck.evaluate(exported, reviews, teacher=source).arms[-1]
+    assert beside.runs[0].fidelity.agreement == 1.0
+    with pytest.raises(ModelError, match="exported for --task classify, not tag"):
+        limbeck.evaluate(exported, make_sentences(4), task="tag")
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"), [("tag", make_sentences(30)), ("answer", make_questions(30)), ("mask-fill", make_text(9))]
+)
+def test_evaluate_of_other_tasks_agrees_with_the_source(kind, data):
+    source, exported = folders(kind)
+    how = {"blocks": {"length": 16}} if kind == "mask-fill" else {}
+    if kind == "tag":
+        data = [{**row, "tags": [tag.replace("GOOD", "X").replace("BAD", "X") for tag in row["tags"]]} for row in data]
+    theirs, ours = (limbeck.evaluate(folder, data, **how) for folder in (source, exported))
+    assert ours.arms[0].runs[0].quality == pytest.approx(theirs.arms[0].runs[0].quality, abs=1e-4)
+
+
+FEW = {"repeats": 2, "rounds": 5, "batch_size": 16, "threads": 1, "lengths": "8,16,128"}
+
+
+@pytest.mark.slow
+def test_bench_measures_models_and_exports_side_by_side(reviews):
+    source, exported = folders("classify")
+    record = limbeck.bench([source, exported], reviews, measure=FEW)
+    first, second = record.arms
+    assert [arm.speed.engine for arm in record.arms] == ["torch fp32", "ONNX Runtime fp32"]
+    assert second.runs[0].quality == pytest.approx(first.runs[0].quality, abs=1e-4)
+    assert (first.runs[0].fidelity, second.runs[0].fidelity.agreement) == (None, 1.0)
+    assert record.data.splits["test"].labelled == second.runs[0].per_class[0].rows + second.runs[0].per_class[1].rows
+    for arm in record.arms:
+        speed = arm.speed
+        assert [one.tokens for one in speed.by_length] == [8, 16]  # a model of 64 positions reads no 128
+        assert 0 < speed.p50_ms <= speed.p95_ms <= speed.p99_ms
+        assert 0 <= speed.low_ms <= speed.p50_ms <= speed.high_ms
+        assert arm.size.bytes_in_all > arm.size.bytes_on_disk
+    assert 0 < second.speed.load_ms < first.speed.load_ms
+    assert second.speed.peak_bytes < first.speed.peak_bytes
+    assert record.machine.versions["onnxruntime"]
+
+
+@pytest.mark.slow
+def test_bench_of_exported_models_imports_no_torch(started, reviews, tmp_path):
+    few = ("--measure.repeats", 1, "--measure.rounds", 5, "--measure.lengths", "none")
+    child("bench", folders("classify")[1], "--data", reviews, *few, "--out", tmp_path / "bench")
+    assert len(started()) == 2  # the run, and the process that is timed
+    for process in started():
+        assert not {"torch", "transformers", "datasets"} & {*process.imported}
+    record = Record.load(tmp_path / "bench")
+    assert (record.arms[0].runs[0].quality["accuracy"], record.arms[0].speed.by_length) == (
+        pytest.approx(0.5, abs=0.2),
+        [],
+    )
+
+
+def test_bench_says_why_a_model_has_no_score(reviews, tmp_path, monkeypatch):
+    monkeypatch.setattr("limbeck.jobs.bench.measure_speed", lambda folders, *how, **more: dict.fromkeys(folders))
+    source, exported = folders("classify")
+    unlabelled = write_csv(tmp_path / "texts.csv", [{"text": text} for text in TEXTS])
+    (note,) = limbeck.bench([source, exported], unlabelled).notes
+    assert note.startswith("Quality was not measured: ")
+    other = limbeck.bench([exported, folders("multilabel")[1]], reviews, task="classify")
+    assert [bool(arm.runs) for arm in other.arms] == [True, False]
+    assert "was not scored: it does not know the labels negative, positive" in other.notes[0]
+    assert not limbeck.bench([exported], reviews, quality=False).arms[0].runs

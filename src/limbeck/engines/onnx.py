@@ -75,6 +75,9 @@ class OnnxNetwork:
     def modules(self) -> Iterator[object]:
         return iter(())
 
+    def named_modules(self) -> Iterator[tuple[str, object]]:
+        return iter(())
+
     def get_output_embeddings(self) -> Any:
         """Only how many rows it has: logits are taken whole."""
         return SimpleNamespace(weight=np.empty((self.config.vocab_size, 0)))

@@ -56,7 +56,7 @@ def score(names: Sequence[str], kind: Kind, run: BenchRun, watcher: Watcher) -> 
     for name in names:
         try:
             labels, logits = _logits(name, corpus.test, run)
-            mine = corpus if corpus.task.kind == "regress" else relabel(corpus, labels, whose=name)
+            mine = corpus if corpus.task.kind == "regress" else relabel(corpus, labels, whose="it")
             scores.runs[name] = [_result(mine, logits, run.metric, labels, first)]
         except LimbeckError as error:
             scores.notes.append(f"{name} was not scored: {error.problem}.")
