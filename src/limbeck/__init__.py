@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from limbeck.jobs.compress import compress as compress
     from limbeck.jobs.distill import distill as distill
     from limbeck.jobs.evaluate import evaluate as evaluate
+    from limbeck.jobs.export import export as export
     from limbeck.jobs.predict import predict as predict
     from limbeck.jobs.result import Result as Result
     from limbeck.jobs.settings import CacheRun as CacheRun

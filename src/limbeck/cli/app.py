@@ -23,6 +23,7 @@ VERBS = {
     "compare": "Set recipes side by side: one teacher, one data set, several seeds, one table.",
     "train": "Fine-tune an encoder on labels, or a language model on text, to have a teacher.",
     "cache": "Run a language model once and cache the top of its distributions, for students to learn from.",
+    "export": "Write a model for ONNX Runtime or CTranslate2, small and fast, compared with its source.",
     "predict": "Answer new texts with a model: one text, a file, or standard input.",
     "eval": "Measure a model on labelled texts: quality, calibration, agreement.",
     "bench": "Measure latency, throughput, memory and size of saved models.",

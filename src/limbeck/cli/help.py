@@ -44,6 +44,7 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
         "Data": (_COLUMNS, "data.max_length"),
         "Measuring": ("measure.repeats", "measure.rounds", "measure.threads", "measure.batch_size"),
     },
+    "export": {"Main options": ("to", "out", "data.train", "data.task"), "Data": (_COLUMNS,)},
     "predict": {"Main options": ("data.train", "data.task", "out"), "Data": (_COLUMNS, "data.max_length")},
 }
 _TEXT = ("data.text_column", "data.pair_column", "data.label_column", "objective.labels.class_weights")

@@ -17,6 +17,7 @@ from limbeck.engines.base import Engine, Hypothesis
 from limbeck.engines.ctranslate2 import FACTS, CTranslate2Engine
 from limbeck.engines.transformers import TransformersEngine, generation_config
 from limbeck.exporters.ctranslate2 import Precision, convert, facts_about
+from limbeck.students.load import load_saved
 from limbeck.teachers.settings import TranslateSettings
 
 if TYPE_CHECKING:
@@ -56,6 +57,15 @@ def choose_engine(
         f"The teacher translates in CTranslate2 ({settings.precision}): {same} of {len(sample)} sample texts come out "
         "as in transformers."
     )
+
+
+def checked_translator(source: Path, converted: Path, texts: Sequence[str]) -> dict[str, float]:
+    """How many texts an int8 conversion translates as its source does; refuses one whose float32 does not."""
+    model, tokenizer = load_saved(source)
+    slow, fast = TransformersEngine(model, tokenizer), CTranslate2Engine(converted, tokenizer)
+    sample = list(dict.fromkeys(texts))[:SAMPLE]
+    _compare_greedy(slow, fast, source, sample, {})
+    return {"rows": float(len(sample)), "agreement": _same(slow, fast, sample, 1) / len(sample)}
 
 
 def _compare_greedy(

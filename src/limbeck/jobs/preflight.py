@@ -23,7 +23,7 @@ from limbeck.data.sources.parallel import check_parallel
 from limbeck.engines.onnx import exported_facts
 from limbeck.jobs.compare_settings import CompareRun, check_columns, columns_of
 from limbeck.jobs.folder import RUN_FILE, check_out
-from limbeck.jobs.settings import BenchRun, CacheRun, Job, Run, TrainRun, check_names, read_run
+from limbeck.jobs.settings import BenchRun, CacheRun, ExportRun, Job, Run, TrainRun, check_names, read_run
 from limbeck.measure.size import is_ctranslate2
 from limbeck.students.load import kind_of_class
 from limbeck.students.model_folder import (
@@ -58,7 +58,9 @@ def check_run(run: TaskKnobs, models: Sequence[str], *, out: str = "", resume: b
     main = folders[0] if folders else None
     kind = _kind(run, main)
     _check_named(run, kind)
-    if not directions and (run.data.train or not isinstance(run, BenchRun)):  # which has texts of its own
+    if not directions and (
+        run.data.train or not isinstance(run, BenchRun | ExportRun)
+    ):  # which have texts of their own
         _check_data(run, kind)
     if out and main and isinstance(run, Job) and not (Path(out) / RUN_FILE).exists():
         _check_room(run, main, Path(out))

@@ -19,6 +19,7 @@ from limbeck.core.knob import TABLES, Settings, knob
 from limbeck.core.metric import METRICS, check_metric
 from limbeck.core.task import Kind, TaskInfo
 from limbeck.data.settings import MaskSettings, TaskKnobs
+from limbeck.exporters.targets import Target
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import ObjectiveTable, Recipe, StageSettings, find, from_table, to_table
@@ -60,6 +61,17 @@ class BenchRun(MeasuredKnobs):
         True, "also score the models on --data where it has labels, and compare their predictions with the first's"
     )
     beam: int = knob(5, "of seq2seq models: beam size; 1 is greedy", at_least=1, short="--beam")
+
+
+class ExportRun(TaskKnobs):
+    """A model for another engine."""
+
+    to: Target = knob(
+        "onnx-int8",
+        "onnx (float32), onnx-int8 (the fastest) or onnx-int4 (the smallest) for encoders, ctranslate2 for translators",
+        short="--to",
+    )
+    out: str = knob("", "folder for the export; it must not be there yet", short="--out")
 
 
 class PredictRun(TaskKnobs):

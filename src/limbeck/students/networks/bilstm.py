@@ -122,7 +122,7 @@ class BiLSTMForSequenceClassification(PreTrainedModel):
 
     def _words(self, ids: Tensor, mask: Tensor | None) -> Tensor:
         """[batch, length] bool: neither padding nor a special token."""
-        words = ~torch.isin(ids, ids.new_tensor(self.config.unread_ids))
+        words = (ids[..., None] != ids.new_tensor(self.config.unread_ids)).all(-1)  # ONNX has no isin
         return words if mask is None else words & mask.bool()
 
     def _second(self, ids: Tensor, segments: Tensor | None) -> Tensor:

@@ -1,0 +1,23 @@
+"""What a model can be exported to, and what is refused before one is opened. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, get_args
+
+from limbeck.core.errors import KnobError, LimbeckError
+
+Target = Literal["onnx", "onnx-int8", "onnx-int4", "ctranslate2"]
+TARGETS: tuple[str, ...] = get_args(Target)
+_NEEDS = {"ctranslate2": ("ctranslate2",)}
+
+
+def check_target(to: str, out: Path) -> None:
+    if to not in TARGETS:
+        raise KnobError(f"there is no target '{to}'", f"use one of {', '.join(TARGETS)}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise LimbeckError(f"{out} is there already", "choose another folder with --out, or delete it")
+    if missing := [name for name in _NEEDS.get(to, ("onnx", "onnxruntime")) if find_spec(name) is None]:
+        extra = "translate" if to == "ctranslate2" else "onnx"
+        raise LimbeckError(f"exporting to {to} needs {' and '.join(missing)}", f"pip install 'limbeck[{extra}]'")
