@@ -1,17 +1,14 @@
 """Exported folders of tiny models, one for each kind, made once for all tests."""
 
-import warnings
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer, BertConfig, BertForQuestionAnswering, BertForTokenClassification
+from transformers import BertConfig, BertForQuestionAnswering, BertForTokenClassification
 
-from limbeck.core.checksum import FILES, checksums, write_sealed
-from limbeck.measure.size import count_parameters
-from limbeck.students.load import load
+from limbeck.exporters.export import export
 from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer
 from tiny_language import make_masked, save
 
@@ -42,62 +39,7 @@ def folders(kind) -> tuple[Path, Path]:
     """The model's folder, and what is exported of it."""
     place = Path(mkdtemp(prefix="limbeck-exported-"))
     source = save(network(kind), make_tokenizer(), place / "model")
-    return source, export(source, kind, place / "exported")
-
-
-def export(source: Path, kind: str, out: Path, **more) -> Path:
-    """What the exporter writes for a float32 BERT, in the fastest way that torch has; `more` changes the facts."""
-    model, _ = load(source, kind)
-    outputs = ["start_logits", "end_logits"] if kind == "answer" else ["logits"]
-    inputs = ["input_ids", "attention_mask", "token_type_ids"]
-
-    class Graph(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self, *tensors):
-            found = self.model(**dict(zip(inputs, tensors, strict=True)))
-            return tuple(found[name] for name in outputs)
-
-    out.mkdir(parents=True)
-    tokens = torch.ones(2, 7, dtype=torch.int64)
-    axes = {name: {0: "batch", 1: "length"} for name in inputs}
-    axes |= {name: {0: "batch"} | ({1: "length"} if kind in ("tag", "answer", "mask-fill") else {}) for name in outputs}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            Graph(),
-            (tokens, tokens, tokens * 0),
-            out / "model.onnx",
-            input_names=inputs,
-            output_names=outputs,
-            dynamic_axes=axes,
-            opset_version=17,
-            dynamo=False,
-        )
-    model.config.save_pretrained(out)
-    AutoTokenizer.from_pretrained(source).save_pretrained(out)
-    config = model.config
-    facts = {
-        "format": 1,
-        "kind": kind,
-        "labels": list(config.id2label.values()),
-        "inputs": inputs,
-        "outputs": outputs,
-        "max_length": config.max_position_embeddings,
-        "pad_id": 0,
-        "pad_type_id": 0,
-        "opset": 17,
-        "precision": "float32",
-        "engine": "ONNX Runtime",
-        "parent": "",
-        "parameters": list(count_parameters(model)),
-        "parity": {},
-        FILES: checksums(out),
-    }
-    write_sealed(out / "limbeck.json", facts | more)
-    return out
+    return source, export(source, "onnx", place / "exported").path
 
 
 def same(ours, theirs):
@@ -111,4 +53,4 @@ def same(ours, theirs):
             for one, other in zip(value, theirs[name], strict=True):
                 same(one, other)
         else:
-            assert np.allclose(value, theirs[name], atol=1e-5), name
+            assert np.allclose(value, theirs[name], atol=1e-4), name

@@ -8,10 +8,8 @@ from transformers import AutoTokenizer
 
 import limbeck
 import limbeck_runtime
-from exported import LONG, TEXTS, export, folders, network, same
+from exported import LONG, TEXTS, folders, same
 from limbeck.core.checksum import read_sealed, write_sealed
-from tiny import make_tokenizer
-from tiny_language import save
 
 
 @pytest.mark.parametrize("kind", ["classify", "multilabel", "regress"])
@@ -76,13 +74,10 @@ def test_masks_are_filled_as_from_the_source():
 
 def test_padding_and_truncation_follow_the_facts(tmp_path):
     """A tokenizer that pads and cuts on the left, and a second type for padding."""
-    tokenizer = make_tokenizer()
-    tokenizer.padding_side = tokenizer.truncation_side = "left"
-    left = save(network("classify"), tokenizer, tmp_path / "left")
-    sides = {"padding_side": "left", "truncation_side": "left", "pad_type_id": 1}
-    exported = export(left, "classify", tmp_path / "exported", **sides)
+    exported = shutil.copytree(folders("classify")[1], tmp_path / "exported")
+    rewrite(exported, padding_side="left", truncation_side="left", pad_type_id=1)
     encoder = limbeck_runtime.load(exported).encoder
-    tokenizer = AutoTokenizer.from_pretrained(left, padding_side="left", truncation_side="left")
+    tokenizer = AutoTokenizer.from_pretrained(exported, padding_side="left", truncation_side="left")
     tokenizer._pad_token_type_id = 1
     for first, second in ((["a film", LONG], None), (["a film", LONG], [LONG, "a plot is good"])):
         theirs = tokenizer(first, second, padding=True, truncation=True, max_length=64, return_tensors="np")

@@ -168,10 +168,9 @@ def _open_exported(run: PredictRun, folder: str | Path) -> Callable[[Sequence[In
     length = run.data.max_length if "max_length" in run.data.model_fields_set else 0
 
     def predicted(rows: Sequence[Inputs]) -> list[Answer]:
-        if model.kind == "tag":
-            first, second = list(rows), None
-        else:
-            first, second = [row[0] for row in rows], [row[1] for row in rows] if len(rows[0]) > 1 else None
+        words = model.kind == "tag"
+        first = [row if words else row[0] for row in rows]
+        second = [row[1] for row in rows] if len(rows[0]) > 1 and not words else None
         with explained(DataError):
             return model.predict(
                 first,

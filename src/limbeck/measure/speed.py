@@ -23,6 +23,7 @@ from limbeck.measure.settings import MeasureSettings
 from limbeck.measure.speed_probe import LEAST_ROUNDS, length_rounds
 from limbeck.measure.speed_process import Engine, Probe, probe
 
+AUTO: Engine = "auto"  # the one that opens a folder
 MEASURING = "measuring"  # the progress item
 STARTING = 4.0  # seconds in which a process imports torch and loads a small model, on two cores
 TURN = 3.0  # seconds of one turn of a small model
@@ -111,7 +112,7 @@ def measure_speed(
         many = f"{len(group)} models" if len(group) > 1 else "1 model"
         watcher.at(MEASURING, number / len(groups), f"loading {many}")
         with ExitStack() as started:
-            how = texts, settings.threads, settings.batch_size, max_length, beam, "auto", lengths
+            how = texts, settings.threads, settings.batch_size, max_length, beam, AUTO, lengths
             probes, load_ms = {}, dict.fromkeys(group, 0.0)
             for name in group:
                 again = loads and settings.repeats > 1  # the first time, files may come from the disk
