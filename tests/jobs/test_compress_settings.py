@@ -5,8 +5,9 @@ import pytest
 from limbeck.core.errors import KnobError
 from limbeck.core.task import TaskInfo
 from limbeck.jobs.compress_settings import CompressRun
+from limbeck.jobs.plan import _check_rewind
 from limbeck.jobs.settings import Run
-from limbeck.recipes.recipe import Apply
+from limbeck.recipes.recipe import Apply, Rewind, Snapshot
 
 INFO = TaskInfo(kind="classify", labels=("0", "1"))
 
@@ -57,3 +58,14 @@ def test_a_table_of_a_pass_belongs_to_compressions_alone():
 
 def test_a_number_may_come_as_text_from_a_flag():
     assert CompressRun(model="a", passes="quantize", quantize={"bits": "4"}).pass_of("quantize").precision == "int4"
+
+
+def test_a_rewind_over_a_change_of_shapes_is_refused():
+    """At plan time: the weights of the snapshot would not fit."""
+    passes = CompressRun(model="a", passes="magnitude,lowrank")
+    pruned, factored = (Apply(passes.pass_of(name)) for name in passes.pass_names)
+    _check_rewind("mine", [Snapshot("start"), pruned], Rewind("start"))
+    _check_rewind("mine", [factored, Snapshot("start"), pruned], Rewind("start"))
+    with pytest.raises(KnobError, match="'lowrank' gives the weights other shapes") as caught:
+        _check_rewind("mine", [Snapshot("start"), factored], Rewind("start"))
+    assert caught.value.remedy == 'take Snapshot("start") behind that pass'

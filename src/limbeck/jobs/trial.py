@@ -277,6 +277,8 @@ class _TrialRunner:
         trial, artifacts = self.trial, self.progress.artifacts
         self._at(number, "testing")
         bare = drop_bridges(copy.deepcopy(self.model).cpu().eval())
+        if hasattr(bare.config, "use_cache"):  # a trainer turns it off, which a resumed run would not know
+            bare.config.use_cache = getattr(trial.arm.start.network.config, "use_cache", False)
         last = step != START and number + 1 == len(trial.arm.steps)
         name = f"{len(artifacts):02d}-{step}"
         place = "model" if last else f"{CHAIN}/{name}"
