@@ -7,7 +7,7 @@ torch exports. Here, in their order:
     plain_attention   reshapes around MultiHeadAttention     → nothing
     first_token_only  a head that reads the first token      → its last layer computes that token alone
     merge_linear      query, key and value                   → one product, and a split
-    skip_norm         Add and LayerNormalization             → SkipLayerNormalization
+    keep_norm_apart   Add before LayerNormalization          → Sum, which is not fused
 
 The third is the one that tells: of three layers it saves a fifth of all products, of two layers a third.
 """
@@ -159,7 +159,7 @@ def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
 
 def simplify(graph: Graph) -> Graph:
     graph.prune()
-    for step in (plain_linear, plain_masks, plain_attention, first_token_only, merge_linear, skip_norm):
+    for step in (plain_linear, plain_masks, plain_attention, first_token_only, merge_linear, keep_norm_apart):
         step(graph)
         graph.prune()
     return graph
@@ -311,28 +311,12 @@ def _merge(graph: Graph, parts: list[NodeProto]) -> None:
     graph.add("Split", [both.output[0], widths], [part.output[0] for part in parts], axis=-1)
 
 
-def skip_norm(graph: Graph) -> None:
-    """The residual is added where it is normalised."""
-    makers, users = graph.makers(), graph.users()
+def keep_norm_apart(graph: Graph) -> None:
+    """Keeps ONNX Runtime from fusing a residual and its LayerNormalization, as it does with an Add.
+
+    Its SkipLayerNormalization takes 55 µs for 24 × 384 numbers on a CPU, where both apart take 15."""
+    makers = graph.makers()
     for node in [node for node in graph.nodes if node.op_type == "LayerNormalization"]:
         total = makers.get(node.input[0])
-        if total is None or total.op_type != "Add" or len(users[total.output[0]]) > 1:
-            continue
-        if attribute(node, "axis", -1) != -1 or any(name in graph.weights for name in total.input):
-            continue
-        one, other = total.input
-        # What is broadcast, as positions are, comes second.
-        if makers.get(one) is not None and _is_of_positions(graph, makers[one]):
-            one, other = other, one
-        graph.remove(node, total)
-        graph.add(
-            "SkipLayerNormalization",
-            [one, other, *node.input[1:]],
-            list(node.output),
-            domain=CONTRIB,
-            epsilon=attribute(node, "epsilon", 1e-5),
-        )
-
-
-def _is_of_positions(graph: Graph, node: NodeProto) -> bool:
-    return node.op_type == "Gather" and node.input[0] in graph.weights and node.input[1] != "input_ids"
+        if total is not None and total.op_type == "Add" and not any(name in graph.weights for name in total.input):
+            total.op_type = "Sum"
