@@ -56,6 +56,8 @@ def settings_of(cls, **fixed) -> st.SearchStrategy:
     }
     if "family" in fields:  # a family must be there, too
         fields["family"] = st.sampled_from(["auto", *families()])
+    if "lengths" in fields:
+        fields["lengths"] = st.sampled_from(["auto", "none", "16", "16,32, 128"])
     if "export" in fields:  # formats that there are
         fields["export"] = st.sampled_from(["", "onnx", "onnx-int8,ctranslate2"])
     if cls is MeasureSettings:  # one that fits the task

@@ -23,7 +23,7 @@ underfits and never sees a label. Not searched further.
 
 Cost: hidden states are cached on disk, two bytes for each of (layers + 1) × width numbers of a token, so that an epoch
 is as cheap as plain training: 2.4 GB for a million tokens, three layers and a width of 384. The size is said before it
-is written, and refused where the disk is too small; --teacher-cache.live runs the teacher at every step instead.
+is written, and refused where the disk is too small; --data.limit and --augment.limit make it smaller.
 """
 
 from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
