@@ -206,9 +206,14 @@ def plain_masks(graph: Graph) -> None:
         if node.op_type != "Unsqueeze" or (taken := makers.get(node.input[0])) is None or taken.op_type != "Gather":
             continue
         shape, place = makers.get(taken.input[0]), graph.weights.get(taken.input[1])
-        if shape is None or shape.op_type != "Shape" or attribute(shape, "start", 0):
+        if (
+            shape is None
+            or shape.op_type != "Shape"
+            or attribute(shape, "start", 0)
+            or attribute(shape, "end") is not None
+        ):
             continue
-        if attribute(shape, "end") is None and place is not None and place.ndim == 0 and place >= 0:
+        if place is not None and place.ndim == 0 and place >= 0:
             graph.remove(node)
             graph.add("Shape", [shape.input[0]], list(node.output), start=int(place), end=int(place) + 1)
 
