@@ -19,12 +19,14 @@ from truncated_page import page as truncated_page
 from truncated_page import picture as truncated_picture
 from truncated_page import told
 
-from limbeck.core.card import METHODS
+from limbeck.core.card import METHODS, Card
+from limbeck.core.compress import PASSES
 from limbeck.core.files import write_text
 from limbeck.core.knob import TABLES, Settings
 from limbeck.core.record import Arm, Record
 from limbeck.core.task import TaskInfo
 from limbeck.jobs.compare_settings import CompareRun
+from limbeck.jobs.compress_settings import CompressRun
 from limbeck.jobs.settings import CacheRun, Run, TrainRun
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
@@ -34,7 +36,12 @@ from limbeck.report.table import markdown_table
 
 HOME = Path(__file__).resolve().parent.parent
 RESULTS = HOME / "benchmarks" / "results"
-VERBS: dict[str, type[Settings]] = {"distill": Run, "compare": CompareRun, "train": TrainRun, "cache": CacheRun}
+VERBS: dict[str, type[Settings]] = {
+    "distill": Run,
+    "compare": CompareRun,
+    "train": TrainRun,
+    "cache": CacheRun,
+}
 TRUNCATED = "imdb_words"  # the Record of docs/truncated.md
 OF_WORDS = ("cached_words", "chunked", "store")  # benchmarks with a table of their own
 DEFAULT = "tail-50"  # of many students, the one whose comparisons a task's page tells
@@ -46,6 +53,7 @@ STORIES = {  # the Record of a task → what it is about, in the README
     "wikitext_words": "Next words (WikiText-2)",
     "multi30k": "Translation (Multi30k, English to German)",
 }
+_HEAD = ("| knob | default | what it does | source |", "|---|---|---|---|")
 _OF = re.compile(r"(?P<what>.+)_(?P<source>[^_]+_k\d+)")  # bytes_per_token_bert_k50
 MARKED = re.compile(r"(<!-- (?P<name>[\w-]+): made by docs/make.py -->\n).*?(<!-- end -->)", re.S)
 
@@ -59,21 +67,15 @@ def methods_page() -> str:
         lines += ["", f"### {', '.join(plan.name for plan in plans)}", "", _prose(file), ""]
         for plan in plans:
             lines += [*_stages(plan), ""]
-    lines += ["", "## Objectives"]
-    for card in METHODS.values():
-        lines += [
-            "",
-            f"### {card.name}",
-            "",
-            f"`{card.cls.__name__}` in Python.",
-            "",
-            _prose(card.text),
-            "",
-            str(card.paper),
-            "",
-        ]
-        lines += knob_table(card.cls, f"objective.{card.name}.")
+    lines += ["", "## Objectives", *_cards(METHODS.values(), "objective.")]
+    lines += ["", "## Passes", "", "For `limbeck compress --passes`.", *_cards(PASSES.values(), "")]
     return "\n".join(lines) + "\n"
+
+
+def _cards(cards: Iterable[Card], place: str) -> Iterator[str]:
+    for card in cards:
+        yield from ("", f"### {card.name}", "", f"`{card.cls.__name__}` in Python.", "", _prose(card.text), "")
+        yield from (str(card.paper), "", *knob_table(card.cls, f"{place}{card.name}."))
 
 
 def _prose(text: str) -> str:
@@ -101,12 +103,15 @@ def knobs_page() -> str:
             place = f"{name}.NAME." if table.by_name else f"{name}."
             told = f"{table.help[0].upper()}{table.help[1:]}. For --task {', '.join(table.kinds)}."
             lines += ["", f"### {name}", "", told, "", *knob_table(table.cls, place)]
-    return "\n".join(lines) + "\n"
+    own = [name for name in CompressRun.model_fields if name not in Run.model_fields or name == "teacher"]
+    rows = [row for row in _knob_rows(CompressRun, "") if row.split("`")[1] in own]
+    lines += ["", "## limbeck compress", "", "Beside those of `limbeck distill`; passes have theirs in methods.md.", ""]
+    return "\n".join([*lines, *_HEAD, *rows]) + "\n"
 
 
 def knob_table(schema: type[Settings], prefix: str) -> list[str]:
     rows = list(_knob_rows(schema, prefix))
-    return ["| knob | default | what it does | source |", "|---|---|---|---|", *rows] if rows else ["No knobs."]
+    return [*_HEAD, *rows] if rows else ["No knobs."]
 
 
 def _knob_rows(schema: type[Settings], prefix: str) -> Iterator[str]:
