@@ -44,7 +44,7 @@ WHY = """Why the papers' order is hard to see here, as far as we can tell:
 - Where the teacher itself hardly beats the most frequent class, as on RTE, it has little to hand on.
 - Nothing was searched: the papers report the best of a grid of temperatures, weights and learning rates."""
 
-SMALL = """`--student auto` takes half the layers. Beside it a third of them, both by `hinton`: what each keeps of
+SMALL = """`--preset auto` takes half the layers. Beside it a third of them, both by `hinton`: what each keeps of
 the teacher's score, and the time it takes for one text as a share of the teacher's, where that was measured."""
 SIZES = ("| data | half the layers keep | of the time | a third keeps | of the time |", "|---|---:|---:|---:|---:|")
 HALF, THIRD = "hinton", "two-layers"

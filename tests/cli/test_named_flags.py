@@ -13,7 +13,7 @@ from limbeck.cli.app import VERBS, app
 
 HOME = Path(limbeck.__file__).parent
 FLAG = re.compile(r"(?<![\w-])--[a-z…](?:[\w.…-]*[\w…])?")  # … is what an f-string fills in
-FOREIGN = {"--no-deps"}  # pip's
+FOREIGN = {"--no-deps", "--paper"}  # pip's; a colour of the style sheet
 
 
 @pytest.fixture(scope="module")

@@ -312,6 +312,7 @@ class _TrialRunner:
         eval_steps = dev * len(data.evaluator.dev) / (3 * batch)
         watch = Watch(self.watcher, self.trial.title, data.info.metric, part, eval_steps)
         held = [HoldMask(self.mask)] if self.mask.live else []
+        by_token = self._by_token(step.teacher_request.want)
         return Distiller(
             self.model,
             objective=step.objective,
@@ -328,7 +329,7 @@ class _TrialRunner:
             best=step.evaluated,
             evals=step.evals,
             scale=self.scale if final_linear(self.model) else None,
-            dev_loss=not (self._by_token(step.teacher_request.want) and resegmented(arm.data, data, "dev")),
+            dev_loss=data is arm.data or not (by_token and resegmented(arm.data, data, "dev")),
             **(data.evaluator.while_training() if step.evaluated else {}),
             callbacks=[*held, watch, *switching(step.teacher), *self.callbacks],
         )
