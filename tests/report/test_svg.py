@@ -109,3 +109,9 @@ def test_one_point_or_a_flat_line_still_has_a_scale() -> None:
             ET.fromstring(drawn)
             assert "nan" not in drawn
             assert "inf" not in drawn
+
+
+def test_a_short_logarithmic_scale_has_ticks_too():
+    scale = svg.Scale(2.15, 4.62, 0, 100, log=True)
+    assert [text for _, text in scale.ticks(6)] == ["2.5", "3.0", "3.5", "4.0", "4.5"]
+    assert [text for _, text in svg.Scale(0.4, 30, 0, 100, log=True).ticks(6)] == ["0.5", "1", "2", "5", "10", "20"]

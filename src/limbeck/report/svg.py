@@ -145,10 +145,12 @@ class Scale:
 
     def ticks(self, count: int, whole: bool = False) -> list[tuple[float, str]]:
         """Round values and their texts, about `count` of them; only whole numbers if asked."""
-        ticks = log_ticks(self.low, self.high) if self.log else nice_ticks(self.low, self.high, count)
+        by_decades = log_ticks(self.low, self.high) if self.log else []
+        if len(by_decades) > 1:
+            return [(tick, f"{tick:,.10g}") for tick in by_decades if not whole or tick == int(tick)]  # 0.5, 1, 20
+        ticks = nice_ticks(self.low, self.high, count)  # also of a logarithmic scale from 2.1 to 4.6
         ticks = [tick for tick in ticks if not whole or tick == int(tick)]
-        texts = [f"{tick:,.10g}" for tick in ticks] if self.log else tick_texts(ticks)  # 0.5, 1, 20
-        return list(zip(ticks, texts, strict=True))
+        return list(zip(ticks, tick_texts(ticks), strict=True))
 
 
 def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
