@@ -51,7 +51,8 @@ class Clock:
         self._stage, self._last = stage, now
         costs = {name: item.cost * (1 if item.kind == SECONDS else ASSUMED) for name, item in self._items.items()}
         work = sum(cost * self._done.get(name, 0.0) for name, cost in costs.items())
-        self.share = max(self.share, work / (sum(costs.values()) or 1.0))
+        if stage in self._items:  # before a run is planned nothing is known of its length
+            self.share = max(self.share, work / (sum(costs.values()) or 1.0))
         return self._done[stage]
 
     @property

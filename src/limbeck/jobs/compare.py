@@ -12,9 +12,8 @@ from limbeck.core.progress import Silent, Watcher
 from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import AnyModel, documented, parse_arguments
 from limbeck.jobs.compare_settings import CompareRun, check_columns, columns_of
-from limbeck.jobs.exporting import with_exports
+from limbeck.jobs.exporting import record_with_exports
 from limbeck.jobs.folder import locked
-from limbeck.jobs.record import build_record
 from limbeck.jobs.result import Result, make_result
 from limbeck.jobs.settings import Options
 from limbeck.measure.speed import MEASURING
@@ -70,7 +69,7 @@ def compare(
     watcher = watcher or Silent()
     with locked(arguments.run.out, resume=resume) as folder:
         finished = pipeline.run(arguments, chosen, folder, watcher, callbacks)
-        record = with_exports(build_record(finished, command, watcher), finished, watcher)
+        record = record_with_exports(finished, command, watcher)
         result = make_result(finished, record, finished.best()[1].model, arguments.temporary)
         result.report.save(folder / "report.md")
         watcher.at(MEASURING, 1.0)

@@ -18,9 +18,8 @@ from limbeck.core.progress import Silent, Watcher
 from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import AnyModel, Arguments, documented, parse_arguments
 from limbeck.jobs.compress_settings import NONE, SELF, CompressRun
-from limbeck.jobs.exporting import with_exports
+from limbeck.jobs.exporting import record_with_exports
 from limbeck.jobs.folder import locked, publish
-from limbeck.jobs.record import build_record
 from limbeck.jobs.result import Result, make_result
 from limbeck.jobs.settings import Options, check_names
 from limbeck.measure.speed import MEASURING
@@ -114,7 +113,7 @@ def compress(
     watcher = watcher or Silent()
     with locked(arguments.run.out, resume=resume) as folder:
         finished = pipeline.run(arguments, {COMPRESSED: arguments.run}, folder, watcher, callbacks)
-        record = with_exports(build_record(finished, command, watcher), finished, watcher)
+        record = record_with_exports(finished, command, watcher)
         publish(finished.best()[1].model, folder / "model", card=Report((record,)).markdown())
         result = make_result(finished, record, folder / "model", arguments.temporary)
         watcher.at(MEASURING, 1.0)

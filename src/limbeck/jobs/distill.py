@@ -12,9 +12,8 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Silent, Watcher
 from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import AnyModel, documented, parse_arguments
-from limbeck.jobs.exporting import with_exports
+from limbeck.jobs.exporting import record_with_exports
 from limbeck.jobs.folder import locked, publish
-from limbeck.jobs.record import build_record
 from limbeck.jobs.result import Result, make_result
 from limbeck.jobs.settings import CUSTOM, Options, Run, check_names
 from limbeck.measure.speed import MEASURING
@@ -75,7 +74,7 @@ def distill(
     watcher = watcher or Silent()
     with locked(arguments.run.out, resume=resume) as folder:
         finished = pipeline.run(arguments, {DISTILLED: arguments.run}, folder, watcher, callbacks)
-        record = with_exports(build_record(finished, command, watcher), finished, watcher)
+        record = record_with_exports(finished, command, watcher)
         publish(finished.best()[1].model, folder / "student", card=Report((record,)).markdown())
         result = make_result(finished, record, folder / "student", arguments.temporary)
         watcher.at(MEASURING, 1.0)

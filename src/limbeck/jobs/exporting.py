@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import time
 from dataclasses import replace
@@ -22,13 +21,12 @@ from limbeck.exporters.export import export
 from limbeck.exporters.targets import Target, check_target
 from limbeck.jobs.chain import compared
 from limbeck.jobs.plan import ArmPlan
-from limbeck.jobs.record import Finished
+from limbeck.jobs.record import Finished, build_record
 from limbeck.jobs.settings import EXPORTS, Job
 from limbeck.jobs.trial import TrialResult
 from limbeck.measure.evaluator import Evaluation
 from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator, generation
 from limbeck.measure.size import converted_size
-from limbeck.measure.speed import speeds_of
 from limbeck.students.model_folder import quiet, read_config, read_tokenizer
 from limbeck.tasks.base import EncodedData
 
@@ -51,26 +49,24 @@ def check_exports(run: Job, kind: str, folder: Path) -> None:
             import_ctranslate2()
 
 
-def with_exports(record: Record, finished: Finished, watcher: Watcher) -> Record:
-    """With the best model in every format that the run asks for. One that fails is told, and the others go on."""
+def record_with_exports(finished: Finished, command: str, watcher: Watcher) -> Record:
+    """The Record, with the best model in every format that the run asks for, timed beside the others.
+
+    An export that fails is told, and the others go on."""
     made: list[Artifact] = []
     notes: list[str] = []
     for target in finished.run.export_targets if is_main() else ():
         watcher.say(f"exporting the best model to {target}")
         try:
-            artifact, troubles = _exported(target, finished, watcher)
+            made.append(_exported(target, finished, watcher))
         except LimbeckError as error:
             watcher.say(f"no export to {target}: {error.problem}")
             notes.append(f"No export to {target}: {error.problem}. {error.remedy}")
-            continue
-        made.append(artifact)
-        notes += troubles
-    if not made and not notes:
-        return record
-    return record.but(artifacts=[*record.artifacts, *made], notes=list(dict.fromkeys([*record.notes, *notes])))
+    record = build_record(finished, command, watcher, made)
+    return record.but(notes=[*record.notes, *notes]) if notes else record
 
 
-def _exported(target: str, finished: Finished, watcher: Watcher) -> tuple[Artifact, list[str]]:
+def _exported(target: str, finished: Finished, watcher: Watcher) -> Artifact:
     (arm, result), run, setup = finished.best(), finished.run, finished.setup
     place = finished.folder / EXPORTS / target
     shutil.rmtree(place, ignore_errors=True)
@@ -84,12 +80,9 @@ def _exported(target: str, finished: Finished, watcher: Watcher) -> tuple[Artifa
         done = export(result.model, cast(Target, target), place, rows, labels, watcher)
     seconds = time.monotonic() - began
     found = _tested(place, target, data)
-    trained = math.inf if finished.kind == "compress" else finished.seconds
-    texts, longest = setup.task.texts(setup, "test"), data.max_length or run.data.max_length
-    speeds, troubles = speeds_of({target: place}, texts, run.measure, longest, watcher, setup.task.beam, trained)
     before = arm.name, replace(found, statistics=result.statistics)
     fidelity = {} if found.fidelity is None else found.fidelity.model_dump(include={"agreement", "divergence"})
-    artifact = Artifact(
+    return Artifact(
         name=target,
         arm=arm.name,
         seed=result.result.seed,
@@ -100,10 +93,8 @@ def _exported(target: str, finished: Finished, watcher: Watcher) -> tuple[Artifa
         figures={f"teacher_{name}": value for name, value in fidelity.items() if value is not None} | done.figures,
         quality=found.scores,
         size=converted_size(place),
-        speed=speeds.get(target),
         comparison=compared(data.info, target, found, before, run.measure.bootstrap),
     )
-    return artifact, troubles
 
 
 def _in_its_tokens(arm: ArmPlan, result: TrialResult, trusted: bool) -> EncodedData:

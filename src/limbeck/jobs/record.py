@@ -71,10 +71,11 @@ class Finished:
         return max(every, key=lambda pair: pair[1].dev_score)
 
 
-def build_record(finished: Finished, command: str, watcher: Watcher) -> Record:
+def build_record(finished: Finished, command: str, watcher: Watcher, exports: Sequence[Artifact] = ()) -> Record:
     """What was trained and what came of it. The command is that of this process, where none is given."""
     run, setup, task = finished.run, finished.setup, finished.setup.info
-    speeds, troubles = _speeds(finished, watcher)
+    speeds, troubles = _speeds(finished, exports, watcher)
+    made = [*_made(finished), *((one.path, one) for one in exports)]
     arms = [*_teacher_arm(finished, speeds), *_student_arms(finished, speeds)]
     own = setup.data if finished.kind == "compare" or not finished.columns else finished.columns[0].data
     record = measured_record(
@@ -85,7 +86,7 @@ def build_record(finished: Finished, command: str, watcher: Watcher) -> Record:
         own.card.but(overlap=int(own.evaluator.seen.sum()) or own.card.overlap),
         arms,
         floor=own.evaluator.floor(),
-        artifacts=[made.but(speed=speeds.get(key)) for key, made in _made(finished)],
+        artifacts=[one.but(speed=speeds.get(key)) for key, one in made],
         seeds=run.seed_list,
         knobs=run.model_dump(),
         fingerprints={**setup.fingerprints, **own.fingerprints},
@@ -160,14 +161,18 @@ def _title(finished: Finished, arm: ArmPlan) -> str:
     return arm.name if arm.column else f"{alone}, beside {whose}"
 
 
-def _speeds(finished: Finished, watcher: Watcher) -> tuple[dict[str, Speed], list[str]]:
-    """Of the teacher and of one model of each build."""
+def _speeds(finished: Finished, exports: Sequence[Artifact], watcher: Watcher) -> tuple[dict[str, Speed], list[str]]:
+    """Of the teacher, of one model of each build and of exports, in one rotation.
+
+    What passes made on the way is timed too where that is what the run is for, or time is no matter."""
     setup, run = finished.setup, finished.run
     if not run.measure.speed:
         return {}, []
     folders = {TEACHER: finished.teacher_folder} if finished.teacher_folder else {}
     folders |= {timed_as(arm): finished.results[arm.name][0].model for arm in reversed(finished.done)}
-    folders |= {key: finished.folder / made.path for key, made in reversed(_made(finished)) if key not in folders}
+    folders |= {one.path: finished.folder / one.path for one in exports}
+    if finished.kind == "compress" or run.measure.speed_share == 1:
+        folders |= {key: finished.folder / made.path for key, made in reversed(_made(finished)) if key not in folders}
     texts, longest = setup.task.texts(setup, "test"), setup.data.max_length or run.data.max_length
     trained = finished.seconds / (2 if setup.info.is_seq2seq else 1)  # its int8 student is timed too
     trained = math.inf if finished.kind == "compress" else trained  # what it is for

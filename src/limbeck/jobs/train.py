@@ -16,11 +16,10 @@ from limbeck.core.progress import Silent, Watcher
 from limbeck.core.task import LANGUAGE_KINDS
 from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import documented, in_folder, settings_of
-from limbeck.jobs.exporting import with_exports
+from limbeck.jobs.exporting import record_with_exports
 from limbeck.jobs.folder import locked, publish
 from limbeck.jobs.plan import ArmPlan, Training, on_labels
 from limbeck.jobs.preflight import no_model
-from limbeck.jobs.record import build_record
 from limbeck.jobs.result import Result, make_result
 from limbeck.jobs.settings import Options, TrainRun, with_masking
 from limbeck.jobs.start import FRESH, Start
@@ -77,7 +76,7 @@ def train(
         finished = pipeline.run_without_teacher(run, arm, setup, folder, watcher, callbacks)
         publish(finished.best()[1].model, folder / "model")
         trained = setup.task.load(str(folder / "model"))
-        record = with_exports(build_record(finished, command, watcher), finished, watcher)
+        record = record_with_exports(finished, command, watcher)
         record = record.but(fingerprints={"model": fingerprint(trained.network), **record.fingerprints})
         result = make_result(finished, record, folder / "model", temporary)
         watcher.at(MEASURING, 1.0)
