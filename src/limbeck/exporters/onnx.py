@@ -48,21 +48,19 @@ def onnx_graph(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, kind:
             "the model has over 2 GB, which is more than a file of ONNX holds", "export a smaller student of it"
         )
     with _prepared(model):
-        try:
-            return _simplified(model, tokenizer, kind, dynamo=False)
-        except LimbeckError:
-            raise
-        except Exception:  # of torch, its exporter and ONNX Runtime
-            pass
-        try:
-            return _simplified(model, tokenizer, kind, dynamo=True)
-        except Exception as error:
-            reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise ModelError(
-                f"a {type(model).__name__} cannot be exported to ONNX: {reason}",
-                "use a student of another architecture, such as BERT, ELECTRA or DistilBERT (limbeck distill "
-                "--student.family …)",
-            ) from error
+        for dynamo in (False, True):  # what one of torch's exporters cannot say, the other may
+            try:
+                return _simplified(model, tokenizer, kind, dynamo=dynamo)
+            except LimbeckError:
+                raise
+            except Exception as error:  # of torch, its exporter and ONNX Runtime
+                failure = error
+    reason = next((line for line in str(failure).splitlines() if line.strip()), type(failure).__name__)
+    raise ModelError(
+        f"a {type(model).__name__} cannot be exported to ONNX: {reason}",
+        "use a student of another architecture, such as BERT, ELECTRA or DistilBERT (limbeck distill "
+        "--student.family …)",
+    ) from failure
 
 
 class _ToTrace(nn.Module):

@@ -18,7 +18,7 @@ from limbeck.students.shrink import Shrink, kept_at_full_width
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_LAYER = {
+LAYER = {  # its names → BERT's
     "attention.q_lin": "attention.self.query",
     "attention.k_lin": "attention.self.key",
     "attention.v_lin": "attention.self.value",
@@ -75,7 +75,7 @@ def _origins(kept: list[int]) -> dict[str, str]:
     """Student tensor → teacher tensor."""
     parts = _HEAD | {"distilbert.embeddings.LayerNorm": "bert.embeddings.LayerNorm"}
     for place, layer in enumerate(kept):
-        for ours, theirs in _LAYER.items():
+        for ours, theirs in LAYER.items():
             parts[f"distilbert.transformer.layer.{place}.{ours}"] = f"bert.encoder.layer.{layer}.{theirs}"
     tables = ("word_embeddings.weight", "position_embeddings.weight")
     names = {f"distilbert.embeddings.{table}": f"bert.embeddings.{table}" for table in tables}

@@ -30,6 +30,7 @@ from torch.nn.functional import gelu, layer_norm
 
 from limbeck.core.compress import NO_CALIBRATION, Calibration
 from limbeck.core.errors import KnobError, ModelError
+from limbeck.students.distilbert import LAYER
 from limbeck.students.factorised_embeddings import centred, off_the_diagonal, second_moment
 from limbeck.students.families import SAME, family
 from limbeck.students.inherit import WATCHED_BATCHES, Built, Inheritance, some
@@ -47,17 +48,7 @@ _ROBERTAS = ("roberta", "xlm-roberta", "camembert")
 _TEACHERS = ("bert", "electra", "distilbert", *_ROBERTAS)
 _UNSEEN = 0.01  # share of the tables themselves in the directions: words that no training row has count a little
 _NEAR = 1e-3  # how much the fitted head clings to the teacher's weights
-_DISTILBERT = {  # our names, which are BERT's
-    "transformer.layer": "encoder.layer",
-    "attention.q_lin": "attention.self.query",
-    "attention.k_lin": "attention.self.key",
-    "attention.v_lin": "attention.self.value",
-    "attention.out_lin": "attention.output.dense",
-    "sa_layer_norm": "attention.output.LayerNorm",
-    "ffn.lin1": "intermediate.dense",
-    "ffn.lin2": "output.dense",
-    "output_layer_norm": "output.LayerNorm",
-}
+_DISTILBERT = {"transformer.layer": "encoder.layer", **LAYER}  # its names → ours, which are BERT's
 _SAME_CONFIG = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"),
     *("initializer_range", "pad_token_id", "bos_token_id", "eos_token_id", "tie_word_embeddings"),
