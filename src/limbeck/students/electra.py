@@ -6,7 +6,8 @@ The result is an ordinary ELECTRA folder, which every tool that knows ELECTRA op
 
 Nothing is drawn at random:
 
-- Layers, heads, width and neurons are cut as in family `same`; with training rows at hand, the neurons that do most.
+- Layers and neurons are cut as in family `same`; with training rows at hand, the neurons that do most. A smaller width
+  is then the leading directions of the teacher's states (students/narrow.py); without rows, some of its coordinates.
 - ELECTRA norms the narrow embedding, BERT the wide one. A norm centres and rescales, so the teacher's centred tables
   are put on leading directions, in coordinates of mean 0: the narrow norm then divides by about what the wide one
   divides by. The directions are those of the normed sums of word, position and segment that the training rows show;
@@ -34,14 +35,17 @@ from limbeck.students.distilbert import LAYER
 from limbeck.students.factorised_embeddings import centred, off_the_diagonal, second_moment
 from limbeck.students.families import SAME, family
 from limbeck.students.inherit import WATCHED_BATCHES, Built, Inheritance, some
+from limbeck.students.narrow import Narrowing, Stream, keep_stream
 from limbeck.students.shrink import Shrink, to_same
+from limbeck.students.sizes import resized, sizes_of
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
     from transformers import PretrainedConfig, PreTrainedModel
 
 PUBLISHED_EMBEDDING = 128
 _KINDS = ("Model", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
+_WIDTHS = ("hidden", "heads", "head_size")
 _TABLES, _HEAD = ("word", "position", "token_type"), ("dense", "out_proj")
 _DENSE = {"bert": "pooler.dense", "distilbert": "pre_classifier"}  # what stands before a head for whole texts
 _ROBERTAS = ("roberta", "xlm-roberta", "camembert")
@@ -102,43 +106,77 @@ def to_electra(
             f"{type(teacher).__name__}",
             "set --student.family same; --student.embedding factorises its word embeddings",
         )
-    cut, inheritance = to_same(teacher, shape.but(family=SAME, embedding=0), tokenizer, pairs, calibration)
-    hidden = cut.config.hidden_size
-    embedding = shape.embedding or min(PUBLISHED_EMBEDDING, hidden)
-    if not 2 <= embedding <= hidden:
+    sizes = shape.sizes(sizes_of(teacher.config))
+    narrows = sizes.hidden < teacher.config.hidden_size and bool(calibration.batches)
+    as_wide = shape.but(family=SAME, embedding=0, **(dict.fromkeys(_WIDTHS, 0) if narrows else {}))
+    cut, inheritance = to_same(teacher, as_wide, tokenizer, pairs, calibration)
+    embedding = shape.embedding or min(PUBLISHED_EMBEDDING, sizes.hidden)
+    if not 2 <= embedding <= sizes.hidden:
         raise KnobError(
-            f"embeddings of {embedding} do not fit an ELECTRA of width {hidden}", f"ask for 2 to {hidden} of them"
+            f"embeddings of {embedding} do not fit an ELECTRA of width {sizes.hidden}",
+            f"ask for 2 to {sizes.hidden} of them",
         )
     weights, before = _weights(cut), _weights(teacher)
-    config = _config(cut.config, embedding, weights)
+    config = _config(resized(cut.config, sizes, range(sizes.layers)), embedding, weights)
     with torch.device(teacher.device):
         student = getattr(transformers, f"Electra{_kind(teacher)}")._from_config(config, dtype=teacher.dtype).eval()
     here = {name.removeprefix("electra."): name for name in student.state_dict()}
-    made = _embeddings(weights, embedding, config.layer_norm_eps, calibration) if embedding < hidden else {}
-    fitted = _fitted_head(teacher, weights, calibration) if hidden == teacher.config.hidden_size else {}
-    student.load_state_dict({here[name]: tensor for name, tensor in (weights | made | fitted).items() if name in here})
-    origins = {name: _in_teacher(name, inheritance.layers) for name in here if name not in made | fitted}
+    made: Tensors = {}
+    stream = None
+    if narrows:
+        parts = _parts(teacher, inheritance.layers)
+        narrowing = Narrowing(teacher, parts, inheritance.layers, sizes_of(teacher.config), sizes, calibration)
+        stream = narrowing.stream()
+        keep_stream(student, stream)
+        made = narrowing.weights(weights, stream) | _narrow_head(weights, stream)
+    if embedding < sizes.hidden:
+        made |= _embeddings(weights, embedding, config.layer_norm_eps, calibration, stream)
+    if narrows or sizes.hidden == teacher.config.hidden_size:
+        made |= _fitted_head(teacher, weights | made, calibration, stream)
+    student.load_state_dict({here[name]: tensor for name, tensor in (weights | made).items() if name in here})
+    origins = {name: _in_teacher(name, inheritance.layers) for name in here if name not in made}
     whole = sum(weights[name].shape == before[origin].shape for name, origin in origins.items())
     return student, Inheritance(
         layers=inheritance.layers,
         whole=whole,
         sliced=len(here) - whole,
         dropped=[name for name in before if name.startswith("pooler.")],  # of a teacher without a head
-        note="Its head is fitted to the teacher's logits, since ELECTRA's has another activation." if fitted else "",
+        note=_note(narrows, "classifier.out_proj.weight" in made),
     )
+
+
+def _note(narrows: bool, fitted: bool) -> str:
+    notes = ["Its width is the leading directions of the teacher's states on training rows."] if narrows else []
+    notes += ["Its head is fitted to the teacher's logits, since ELECTRA's has another activation."] if fitted else []
+    return " ".join(notes)
 
 
 def _in_teacher(name: str, layers: list[int]) -> str:
     return re.sub(r"^encoder\.layer\.(\d+)", lambda found: f"encoder.layer.{layers[int(found[1])]}", name)
 
 
+def _electra_name(model: PreTrainedModel, name: str) -> str:
+    name = name.removeprefix(f"{model.base_model_prefix}.")
+    if model.config.model_type != "distilbert":
+        return name
+    return re.sub("|".join(map(re.escape, _DISTILBERT)), lambda part: _DISTILBERT[part[0]], name)
+
+
+def _parts(teacher: PreTrainedModel, layers: list[int]) -> dict[str, nn.Module]:
+    """The teacher's modules under the names that they have in the student."""
+    here = {_electra_name(teacher, name): module for name, module in teacher.named_modules()}
+    found = {name: module for name, module in here.items() if not name.startswith("encoder.layer.")}
+    for number, layer in enumerate(layers):
+        start = f"encoder.layer.{layer}."
+        found |= {f"encoder.layer.{number}.{x.removeprefix(start)}": y for x, y in here.items() if x.startswith(start)}
+    return found
+
+
 def _weights(model: PreTrainedModel) -> Tensors:
     """A teacher's weights under the names that ELECTRA has for them."""
     family, hidden = model.config.model_type, model.config.hidden_size
-    found = {name.removeprefix(f"{model.base_model_prefix}."): x for name, x in model.state_dict().items()}
+    found = {_electra_name(model, name): tensor for name, tensor in model.state_dict().items()}
     if family == "distilbert":
-        theirs = re.compile("|".join(map(re.escape, _DISTILBERT)))
-        found = {theirs.sub(lambda part: _DISTILBERT[part[0]], name): x for name, x in found.items()}
         found[_table("token_type")] = found[_table("word")].new_zeros(1, hidden)
     if family in _ROBERTAS:  # positions are counted from behind the padding's
         found[_table("position")] = found[_table("position")][model.config.pad_token_id + 1 :]
@@ -166,8 +204,11 @@ def _config(shape: PretrainedConfig, embedding: int, weights: Tensors) -> Pretra
     )
 
 
-def _embeddings(weights: Tensors, width: int, eps: float, calibration: Calibration) -> Tensors:
-    """Tables of that width, a plain norm, and the projection to the teacher's normed embeddings."""
+def _embeddings(
+    weights: Tensors, width: int, eps: float, calibration: Calibration, stream: Stream | None = None
+) -> Tensors:
+    """Tables of that width, a plain norm, and the projection to the teacher's normed embeddings, or to a `stream` of
+    fewer directions."""
     tables = [centred(weights[_table(kind)]) for kind in _TABLES]  # float64
     hidden = tables[0].shape[1]
     scale, shift = (weights[f"embeddings.LayerNorm.{part}"].double() for part in ("weight", "bias"))
@@ -190,6 +231,8 @@ def _embeddings(weights: Tensors, width: int, eps: float, calibration: Calibrati
         start = torch.cat([project, bias[:, None]], 1).T  # [width + 1, hidden]
         found = near(start, moments, products, 1e-6)
         project, bias = found[:-1].T, found[-1]
+    if stream is not None:
+        project, bias = stream.way.T @ project, stream.way.T @ bias
     return {
         **{_table(kind): table for kind, table in zip(_TABLES, narrow, strict=True)},
         "embeddings.LayerNorm.weight": scale.new_ones(width),
@@ -217,16 +260,35 @@ def near(start: Tensor, moments: Tensor, products: Tensor, pull: float) -> Tenso
     return torch.linalg.solve(moments + ridge, products + ridge @ start)
 
 
-def _fitted_head(teacher: PreTrainedModel, weights: Tensors, calibration: Calibration) -> Tensors:
+def _narrow_head(weights: Tensors, stream: Stream) -> Tensors:
+    """Of a dense layer before the last one, the neurons of the largest weights."""
+    head = next((name for name in ("classifier.dense", "classifier", "qa_outputs") if f"{name}.weight" in weights), "")
+    if not head:
+        return {}
+    weight, bias = weights[f"{head}.weight"], weights[f"{head}.bias"]
+    found: Tensors = {}
+    if head == "classifier.dense":
+        out = weights["classifier.out_proj.weight"]
+        neurons = (weight.norm(dim=1) * out.norm(dim=0)).topk(stream.way.shape[1]).indices.sort().values
+        weight, bias, found = weight[neurons], bias[neurons], {"classifier.out_proj.weight": out[:, neurons]}
+    narrow = stream.read(weight, bias)
+    return found | {f"{head}.weight": narrow[0], f"{head}.bias": narrow[1]}
+
+
+def _fitted_head(
+    teacher: PreTrainedModel, weights: Tensors, calibration: Calibration, stream: Stream | None = None
+) -> Tensors:
     """The last layer of a head for whole texts, such that with a GELU before it it gives the teacher's logits."""
-    if _kind(teacher) != "ForSequenceClassification" or teacher.config.model_type == "electra":
+    as_it_is = teacher.config.model_type == "electra" and stream is None
+    if _kind(teacher) != "ForSequenceClassification" or as_it_is:
         return {}
     dense, out = ([weights[f"classifier.{name}.{x}"].double() for x in ("weight", "bias")] for name in _HEAD)
     start = torch.cat([out[0], out[1][:, None]], 1).T  # [width + 1, outputs]
     moments, products = start.new_zeros(len(start), len(start)), torch.zeros_like(start)
     for batch in some(calibration.batches, WATCHED_BATCHES):
         shown = teacher(**batch.to(teacher.device).inputs, output_hidden_states=True)
-        x = gelu(shown.hidden_states[-1][:, 0].double() @ dense[0].T + dense[1])
+        first = shown.hidden_states[-1][:, 0].double()
+        x = gelu((first @ stream.way if stream else first) @ dense[0].T + dense[1])
         x = torch.cat([x, x.new_ones(len(x), 1)], 1)
         moments += x.T @ x
         products += x.T @ shown.logits.double()

@@ -57,7 +57,7 @@ _PARTS = {"auto": 2, "half": 2, "third": 3, "quarter": 4}
 SMALL = ("small", "tiny")  # presets that make more than the depth smaller
 _LESS = {  # preset → the part of the teacher's size that is kept
     "small": {"layers": 2, "decoder_layers": 2, "feed_forward": 4, "embedding": 3},
-    "tiny": {"layers": 3, "decoder_layers": 3, "feed_forward": 4, "embedding": 6},
+    "tiny": {"layers": 3, "decoder_layers": 3, "feed_forward": 6, "embedding": 6},
 }
 _TINYBERT = {"layers": 4, "decoder_layers": 4, "hidden": 312, "heads": 12, "feed_forward": 1200}
 _NO_DECODER = "but the teacher has no decoder layers"
@@ -101,9 +101,9 @@ class Shrink(Settings):
     preset: Literal["auto", "small", "tiny", "half", "third", "quarter", "tinybert", "deep-shallow"] = knob(
         "auto",
         "how small; small: half the layers, a quarter of the neurons, word vectors of a third of the width; "
-        "tiny: a third of the layers, a quarter of the neurons, word vectors of a sixth (both as an ELECTRA where the "
-        "teacher can be one, and by --recipe small; sizes that are set go first); half, third, quarter: of the layers "
-        "alone; tinybert: 4 layers of 312; deep-shallow (encoder-decoder models): all encoder layers, one decoder "
+        "tiny: a third of the layers, two thirds of the width, a sixth of the neurons, word vectors of a sixth (both "
+        "by --recipe small, as an ELECTRA where the teacher can be one, else as wide as the teacher; sizes that are set "
+        "go first); half, third, quarter: of the layers alone; tinybert: 4 layers of 312; deep-shallow (encoder-decoder models): all encoder layers, one decoder "
         "layer; auto: the sizes set, else half the layers (families that are small by other means keep them all)",
         source=f"{_SANH_2019}; tinybert: TinyBERT4; {_KASAI_2021}",
         short="--preset",
@@ -191,6 +191,8 @@ class Shrink(Settings):
             return False
         if name in ("layers", "decoder_layers"):
             return not self.counts_layers
+        if name == "hidden":  # of the other families it would cut coordinates away
+            return self.family == "electra" and not self.heads and not self.head_size
         return self.family in (SAME, "electra")
 
     @property
@@ -292,6 +294,8 @@ def _preset_sizes(preset: str, teacher: Sizes) -> dict[str, int]:
         known = {name: getattr(teacher, "hidden" if name == "embedding" else name) for name in _LESS[preset]}
         sizes = {name: max(1, known[name] // part) for name, part in _LESS[preset].items()}
         sizes["embedding"] = 0 if teacher.decoder_layers else max(2, sizes["embedding"])
+        if preset == "tiny":
+            sizes["hidden"] = max(1, teacher.heads * 2 // 3) * teacher.head_size  # whole heads
     elif preset == "tinybert":
         sizes = {name: min(most, getattr(teacher, name)) for name, most in _TINYBERT.items()}
     else:
@@ -369,12 +373,15 @@ def _can_factorise(teacher: PreTrainedModel, shape: Shrink) -> bool:
 def _with_dropout(student: PreTrainedModel, dropout: float) -> PreTrainedModel:
     """The same weights in a model whose every dropout is this one."""
     from limbeck.students.inherit import empty_model
+    from limbeck.students.narrow import keep_stream, stream_of
 
     for name, value in student.config.to_dict().items():
         if "dropout" in name and isinstance(value, float | int) and not isinstance(value, bool):
             setattr(student.config, name, dropout)
     other = empty_model(student, student.config, student.device)
     other.load_state_dict(student.state_dict())
+    if stream := stream_of(student):
+        keep_stream(other, stream)
     return other
 
 

@@ -10,15 +10,24 @@ from typing import TypeVar
 
 from torch import nn
 
+from limbeck.students.narrow import stream_of
+
 _NAME = "limbeck_bridges"
 _DOT = "|"  # a module's name holds no dots
 M = TypeVar("M", bound=nn.Module)
 
 
 def add_bridges(model: nn.Module, widths: Mapping[str, tuple[int, int]]) -> None:
-    """Name → (width of the student, width of the teacher); fresh from torch's current seed."""
+    """Name → (width of the student, width of the teacher); fresh from torch's current seed.
+
+    A student whose width is directions of its teacher's states starts with the way back."""
+    maps = {name.replace(".", _DOT): nn.Linear(*width) for name, width in widths.items()}
+    stream = stream_of(model)
+    for linear in maps.values():
+        if stream and linear.weight.shape == stream.way.shape:
+            linear.weight.data.copy_(stream.way)
+            linear.bias.data.copy_(stream.rest)
     if widths:
-        maps = {name.replace(".", _DOT): nn.Linear(*width) for name, width in widths.items()}
         model.add_module(_NAME, nn.ModuleDict(maps))
 
 
