@@ -87,7 +87,7 @@ def test_lengths_that_part_are_said():
     short, long = [("one two three four", "")] * 3, [("one two three four five six seven eight nine", "")] * 3
     assert part_lengths(short, long) == (
         "A text of test has 9 words, one of train 4 (medians); "
-        "--augment.kind joins adds longer ones for the teacher to label."
+        "--augment.kind joins, as in --preset small, adds longer ones for the teacher to label."
     )
     assert "joins" not in part_lengths(long, short)
     assert "9" in part_lengths(long, short)

@@ -9,6 +9,7 @@ import pytest
 
 import limbeck
 from exported import KINDS, LONG, TEXTS, folders, same
+from limbeck.cli.answers import answered_at_once
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.record import Record
 from running import limbeck as command
@@ -63,6 +64,38 @@ def test_no_torch_is_imported(started, tmp_path):
     assert len(started()) == 2
     for process in started():
         assert not {"torch", "transformers", "datasets"} & {*process.imported}
+
+
+@pytest.mark.parametrize("kind", ["classify", "multilabel", "regress"])
+def test_one_text_is_answered_without_the_verb_and_as_by_it(kind, capsys):
+    exported = str(folders(kind)[1])
+    for texts in (["a good film"], ["a good film", "and a dull one"]):
+        assert answered_at_once(["predict", exported, *texts])
+        at_once = capsys.readouterr().out
+        assert at_once.strip()
+        assert at_once == command("predict", exported, *texts).out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["predict"],
+        ["predict", "EXPORTED"],
+        ["predict", "EXPORTED", " "],
+        ["predict", "EXPORTED", "a film", ""],
+        ["predict", "EXPORTED", "a film", "--all-probabilities"],
+        ["predict", "EXPORTED", "one", "two", "three"],
+        ["predict", "SOURCE", "a film"],
+        ["predict", "TAGGER", "a film"],
+        ["eval", "EXPORTED", "a film"],
+    ],
+)
+def test_all_else_is_left_to_the_verb(words, capsys):
+    source, exported = folders("classify")
+    places = {"SOURCE": str(source), "EXPORTED": str(exported), "TAGGER": str(folders("tag")[1])}
+    assert not answered_at_once([places.get(word, word) for word in words])
+    assert not capsys.readouterr().out
 
 
 def test_slips_are_told_with_the_remedy(tmp_path, reviews):

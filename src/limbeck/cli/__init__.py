@@ -17,9 +17,12 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    from limbeck.cli.answers import answered_at_once
     from limbeck.core.errors import LimbeckError
 
     try:
+        if answered_at_once(sys.argv[1:]):
+            return
         from limbeck.cli.app import app
 
         app(sys.argv[1:])(prog_name="limbeck")

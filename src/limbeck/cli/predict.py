@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from limbeck.cli.answers import show, table
 from limbeck.cli.flags import with_knobs
 from limbeck.cli.verb import begin, gather
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.task import TEXT_KINDS
 from limbeck.jobs.preflight import check_models
 from limbeck.jobs.settings import PredictRun
-
-if TYPE_CHECKING:
-    from limbeck.tasks.base import Answer, Inputs
-
-    Answered = Iterator[tuple[Inputs, Answer]]
 
 SHOWN = 20  # rows of a table for the eye
 
@@ -70,16 +65,16 @@ def predict(
     if piped or text:
         some = _chunks(lines, run.batch_size) if piped else [data]
         rows = (predictor.new_rows(part)[1] for part in some)
-        _show((row, answer) for part in rows for row, answer in zip(part, predictor.answers(part), strict=True))
+        show((row, answer) for part in rows for row, answer in zip(part, predictor.answers(part), strict=True))
         return
     _, every = predictor.new_rows(data)
     with watching() as watcher:
         found = zip(every, predictor.answers(every, watcher), strict=True)
         shown = list(islice(found, SHOWN)) if sys.stdout.isatty() else []
         if not shown:
-            _show(found)
+            show(found)
     if shown:
-        _table(shown)
+        table(shown)
         if len(every) > SHOWN:
             typer.echo(f"… and {len(every) - SHOWN:,} rows more; --out answers.csv writes all of them")
 
@@ -99,63 +94,3 @@ def _lines(stream: Iterable[str], may_pair: bool) -> Iterator[str | tuple[str, .
 def _chunks(lines: Iterator[Any], size: int) -> Iterator[list[Any]]:
     while some := list(islice(lines, size)):
         yield some
-
-
-def _show(found: Answered) -> None:
-    """A table for people, or a line for each text with tabs between the parts of its answer."""
-    if sys.stdout.isatty():
-        _table(list(found))
-        return
-    from limbeck.jobs.answers import cell
-
-    try:
-        for _, answer in found:
-            print(
-                "\t".join(" ".join(cell(name, _rounded(value)).split()) for name, value in answer.items()), flush=True
-            )
-    except BrokenPipeError:  # whoever reads has had enough, as `head` has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _rounded(value: object) -> object:
-    if isinstance(value, list):
-        return [_rounded(one) for one in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
-def _table(found: Sequence[tuple[Inputs, Answer]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    shown = [(row, _for_people(answer)) for row, answer in found]
-    names = next((list(answer) for _, answer in shown if any(answer.values())), [])
-    table = Table("text", *names, box=None, pad_edge=False, header_style="dim")
-    for row, answer in shown:
-        parts = (" " if "entities" in answer else " | ").join(row)
-        table.add_row(*(escape(part) for part in (parts, *(answer.get(name, "") for name in names))))
-    Console().print(table)
-
-
-def _for_people(answer: Answer) -> dict[str, str]:
-    """An answer in few columns: a word or label stands beside its probability, and of tags only entities are shown."""
-    if "entities" in answer:
-        found: Any = answer["entities"] or []
-        return {"entities": _listed([one["type"] for one in found], [one["text"] for one in found])}
-    values = {name: value for name, value in answer.items() if not name.startswith("probability_")}
-    sure: Any = values.pop("probabilities", None)
-    shown = {name: _listed(value, sure) if sure is not None else _readable(value) for name, value in values.items()}
-    each = {name.removeprefix("probability_"): value for name, value in answer.items() if name not in values}
-    each.pop("probabilities", None)
-    return shown | ({"every class": _listed(list(each), list(each.values()))} if each else {})
-
-
-def _listed(names: Any, values: Any) -> str:
-    """'film 0.31, plot 0.12'; of several masks, one list after the other."""
-    if names and isinstance(names[0], list):
-        return "; ".join(map(_listed, names, values))
-    return ", ".join(f"{_readable(name)} {_readable(value)}" for name, value in zip(names, values, strict=True))
-
-
-def _readable(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else "" if value is None else str(value)

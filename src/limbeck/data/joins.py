@@ -37,7 +37,8 @@ def part_lengths(train: Sequence[Row], test: Sequence[Row]) -> str:
     ours, theirs = (median(len(" ".join(row).split()) for row in rows) for rows in (train, test))
     if max(ours, theirs) < PARTED * min(ours, theirs):
         return ""
-    remedy = "; --augment.kind joins adds longer ones for the teacher to label" if theirs > ours else ""
+    remedy = "; --augment.kind joins, as in --preset small, adds longer ones for the teacher to label"
+    remedy = remedy if theirs > ours else ""
     return f"A text of test has {theirs:g} words, one of train {ours:g} (medians){remedy}."
 
 

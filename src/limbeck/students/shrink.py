@@ -102,9 +102,10 @@ class Shrink(Settings):
         "auto",
         "how small; small: half the layers, a quarter of the neurons, word vectors of a third of the width; "
         "tiny: a third of the layers, two thirds of the width, a sixth of the neurons, word vectors of a sixth (both "
-        "by --recipe small, as an ELECTRA where the teacher can be one, else as wide as the teacher; sizes that are set "
-        "go first); half, third, quarter: of the layers alone; tinybert: 4 layers of 312; deep-shallow (encoder-decoder models): all encoder layers, one decoder "
-        "layer; auto: the sizes set, else half the layers (families that are small by other means keep them all)",
+        "by --recipe small, as an ELECTRA where the teacher can be one, else as wide as the teacher; sizes that are "
+        "set go first); half, third, quarter: of the layers alone; tinybert: 4 layers of 312; deep-shallow "
+        "(encoder-decoder models): all encoder layers, one decoder layer; auto: the sizes set, else half the layers "
+        "(families that are small by other means keep them all)",
         source=f"{_SANH_2019}; tinybert: TinyBERT4; {_KASAI_2021}",
         short="--preset",
     )

@@ -1,0 +1,169 @@
+"""SST-2's teacher becomes a small fast file, by one command; beside what a user would pick instead, in the same run.
+
+    python benchmarks/small.py
+
+Teacher: MiniLM-L6 fine-tuned on all 67,349 rows, answering in eager PyTorch. Students: `limbeck distill --preset small`
+and `--preset tiny`, three seeds each, as int8 ONNX. Peers, all made from the same teacher: ONNX Runtime's dynamic int8,
+the same after ONNX Runtime's own optimiser, OpenVINO, and Model2Vec's static vectors with a logistic regression on all
+rows. OpenVINO and Model2Vec live in an environment of their own, which the first run makes.
+
+How it is counted: bytes of every file needed to answer, tokenizer included, on both sides; the 1,821 test sentences one
+by one, one thread, tokenising included; texts of 32 and 128 tokens beside them. One process each, turn by turn.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import statistics
+import subprocess
+import sys
+import venv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common import HERE, Finding, Limit, child, each_turn, finish, flags, median_of, turn_by_turn
+from limbeck.core.record import Record
+from limbeck.data.sources.demo import demo_model
+from story import WORK, limbeck, publish
+
+DATA = HERE.parent.parent / "shared" / "data" / "sst2"
+PRESETS = {"small": [], "tiny": []}
+TURNS, SEEDS = 5, 3
+LENGTHS, OF_EACH_LENGTH = (32, 128), 100
+PEERS = ["model2vec==0.10.0", "openvino==2026.4.1"]
+LIMITS = (
+    Limit("tiny_smaller", at_least=15),
+    Limit("tiny_faster", at_least=15),
+    Limit("tiny_kept", at_least=0.97),
+    Limit("small_smaller", at_least=15),
+    Limit("small_kept", at_least=0.97),
+)
+
+
+@dataclass(frozen=True)
+class Contestant:
+    engine: str  # of peers/answering.py
+    folder: Path
+    python: Path = Path(sys.executable)
+
+
+def main() -> int:
+    args = flags(__doc__.splitlines()[0]).parse_args()
+    place = WORK / "small"
+    rows = ["--data", DATA, "--data.max-length", 64]
+    limbeck("train", place / "teacher", "--model", demo_model(), *rows, "--epochs", 2, "--measure.no-speed")
+    teacher = place / "teacher" / "model"
+    contestants = {"teacher": Contestant("torch", teacher)}
+    for preset, more in PRESETS.items():
+        run = place / preset
+        made = ["--teacher", teacher, *rows, "--preset", preset, *more, "--seeds", SEEDS, "--export", "onnx-int8"]
+        limbeck("distill", run, *made, "--no-baseline", "--measure.examples", 0)
+        publish(Record.load(run), f"small_sst2_{preset}")
+        contestants |= {f"{preset}, seed {n}": Contestant("limbeck", exported(run, n)) for n in range(SEEDS)}
+    contestants |= peers(place, teacher)
+    texts = write_texts(place / "texts.json", teacher)
+
+    def measure(name: str) -> dict[str, Any]:
+        one = contestants[name]
+        return child([one.python, HERE / "peers" / "answering.py", one.engine, one.folder, texts], threads=1)
+
+    found = turn_by_turn(list(contestants), 1 if args.quick else TURNS, measure)
+    sizes = {name: bytes_to_answer(one.folder) for name, one in contestants.items()}
+    return finish("small", finding(found, sizes), args)
+
+
+def exported(run: Path, seed: int) -> Path:
+    """The int8 file of one seed; the run itself writes that of the best one."""
+    out = run / f"onnx-int8-seed{seed}"
+    if not out.exists():
+        model = run / "arms" / f"distilled-seed{seed}" / "model"
+        command = [sys.executable, "-m", "limbeck", "export", model, "--to", "onnx-int8", "--data", DATA, "--out", out]
+        subprocess.run([str(word) for word in command], check=True)
+    return out
+
+
+def bytes_to_answer(folder: Path) -> int:
+    """Weights, tokenizer, settings; of two forms of one tokenizer the one that is read."""
+    spare = {"vocab.txt", "README.md", "special_tokens_map.json"}
+    return sum(file.stat().st_size for file in folder.iterdir() if file.is_file() and file.name not in spare)
+
+
+def write_texts(path: Path, teacher: Path) -> Path:
+    """The test rows, and texts of so many tokens made of them."""
+    from transformers import AutoTokenizer
+
+    with gzip.open(DATA / "test.tsv.gz", "rt", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    texts = [row["content"] for row in rows]
+    given: dict[str, list[Any]] = {"texts": texts, "labels": [int(row["label"]) for row in rows]}
+    tokenizer = AutoTokenizer.from_pretrained(teacher)
+    ids = tokenizer(" ".join(texts), add_special_tokens=False)["input_ids"]
+    for length in LENGTHS:  # with the two tokens that mark its ends
+        cuts = [ids[start : start + length - 2] for start in range(0, OF_EACH_LENGTH * length, length)]
+        given[f"of {length} tokens"] = tokenizer.batch_decode(cuts)
+    path.write_text(json.dumps(given))
+    return path
+
+
+def peers(place: Path, teacher: Path) -> dict[str, Contestant]:
+    python = environment(place / "environment")
+    made = place / "peers"
+    if not (made / "done").exists():
+        subprocess.run([str(python), HERE / "peers" / "small_files.py", teacher, DATA, made], check=True)
+    return {
+        "ONNX Runtime int8": Contestant("onnxruntime", made / "int8"),
+        "ONNX Runtime int8, optimised": Contestant("onnxruntime", made / "optimised-int8"),
+        "OpenVINO": Contestant("openvino", made / "float", python),
+        "Model2Vec": Contestant("model2vec", made / "model2vec", python),
+    }
+
+
+def environment(folder: Path) -> Path:
+    """The Python of an environment that holds the peers beside what Limbeck's own has; made when missing."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+        ours = next(Path(path) for path in sys.path if path.endswith("site-packages"))
+        theirs = next(folder.glob("lib/*/site-packages"))
+        (theirs / "limbeck.pth").write_text(f"{ours}\n")
+    quiet = ["install", "--quiet", "--disable-pip-version-check", "-c", str(HERE.parent / "constraints.txt")]
+    subprocess.run([str(python), "-m", "pip", *quiet, *PEERS], check=True)
+    return python
+
+
+def finding(found: Mapping[str, list[Any]], sizes: Mapping[str, int]) -> Finding:
+    """Ratios against the teacher. Of a preset the mean over seeds, and for what is kept also the least."""
+    middle = {name: {key: median_of(turns, key) for key in turns[0]} for name, turns in found.items()}
+    big, figures = middle["teacher"], {"teacher_accuracy": middle["teacher"]["accuracy"]}
+    groups = {preset: [name for name in found if name.startswith(f"{preset}, seed")] for preset in PRESETS}
+    groups |= {name: [name] for name in found if name != "teacher" and ", seed" not in name}
+    for group, names in groups.items():
+        said = group.lower().replace(", ", "_").replace(" ", "_")
+        kept = [middle[name]["accuracy"] / big["accuracy"] for name in names]
+        figures |= {
+            f"{said}_smaller": statistics.fmean(sizes["teacher"] / sizes[name] for name in names),
+            f"{said}_faster": statistics.fmean(big["texts_ms"] / middle[name]["texts_ms"] for name in names),
+            f"{said}_kept": statistics.fmean(kept),
+        }
+        if len(names) > 1:
+            figures[f"{said}_kept_least"] = min(kept)
+        for length in LENGTHS:
+            key = f"of {length} tokens_ms"
+            figures[f"{said}_faster_at_{length}_tokens"] = statistics.fmean(
+                big[key] / middle[name][key] for name in names
+            )
+    notes = [
+        f"{name}: {sizes[name] / 1e6:.2f} MB, {one['texts_ms']:.3f} ms (95th percentile {one['p95_ms']:.3f}), "
+        f"{one['accuracy']:.1%} right"
+        for name, one in middle.items()
+    ]
+    knobs = {"threads": 1, "turns": TURNS, "seeds": SEEDS}
+    return Finding(figures, LIMITS, knobs, tuple(notes), each_turn(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
