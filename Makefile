@@ -21,10 +21,10 @@ demo: setup  ## the whole story on MiniLM and Rotten Tomatoes: at most 6 minutes
 	$(BIN)/limbeck demo --out runs/demo
 
 test: setup  ## every test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: setup  ## what one runs while working: all but whole runs, killed runs and other processes; under 90 s
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow' --ignore=tests/e2e
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow' --ignore=tests/e2e
 
 check: setup  ## format, lint, types, order of the rooms
 	$(BIN)/ruff format --check .
@@ -41,7 +41,7 @@ wheel: setup  ## build the package into dist/
 
 benchmarks: setup  ## every benchmark, one after the other; many hours on two idle cores
 	for name in startup cached_epoch hidden_cache tap augment textbrewer rotten_tomatoes sst2 \
-	  store chunked cached_words imdb_words wikitext_words encoders multi30k translating; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	  store chunked cached_words imdb_words wikitext_words encoders multi30k translating small small_mrpc; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python docs/make.py
 
 docs: setup  ## the pages that follow from the code and the Records

@@ -20,19 +20,23 @@ import statistics
 import subprocess
 import sys
 import venv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from common import HERE, Finding, Limit, child, each_turn, finish, flags, median_of, turn_by_turn
-from limbeck.core.record import Record
+from limbeck.core.record import Arm, DataCard, LengthSpeed, Record, SeedResult, Size, Speed
+from limbeck.core.task import TaskInfo
 from limbeck.data.sources.demo import demo_model
+from limbeck.jobs.measured import now
+from limbeck.measure.machine import machine
 from story import WORK, limbeck, publish
 
 DATA = HERE.parent.parent / "shared" / "data" / "sst2"
-PRESETS = {"small": [], "tiny": []}
-TURNS, SEEDS = 5, 3
+PRESETS = {"small": ["--data.limit", 35_000, "--augment.limit", 35_000], "tiny": ["--student.keep", "1,5"]}
+TITLES = {"teacher": "MiniLM-L6, eager PyTorch", **{preset: f"--preset {preset}, int8" for preset in PRESETS}}
+TURNS, SEEDS, TEST_ROWS = 5, 3, 1_821
 LENGTHS, OF_EACH_LENGTH = (32, 128), 100
 PEERS = ["model2vec==0.10.0", "openvino==2026.4.1"]
 LIMITS = (
@@ -73,6 +77,8 @@ def main() -> int:
 
     found = turn_by_turn(list(contestants), 1 if args.quick else TURNS, measure)
     sizes = {name: bytes_to_answer(one.folder) for name, one in contestants.items()}
+    if not args.quick:
+        publish(frontier(found, sizes), "small_frontier")
     return finish("small", finding(found, sizes), args)
 
 
@@ -135,13 +141,19 @@ def environment(folder: Path) -> Path:
     return python
 
 
+def groups_of(names: Iterable[str]) -> dict[str, list[str]]:
+    """The seeds of a preset are one group."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(name.split(", seed")[0], []).append(name)
+    return groups
+
+
 def finding(found: Mapping[str, list[Any]], sizes: Mapping[str, int]) -> Finding:
-    """Ratios against the teacher. Of a preset the mean over seeds, and for what is kept also the least."""
+    """Ratios against the teacher. Of a preset the mean over seeds, and of what is kept also the least."""
     middle = {name: {key: median_of(turns, key) for key in turns[0]} for name, turns in found.items()}
     big, figures = middle["teacher"], {"teacher_accuracy": middle["teacher"]["accuracy"]}
-    groups = {preset: [name for name in found if name.startswith(f"{preset}, seed")] for preset in PRESETS}
-    groups |= {name: [name] for name in found if name != "teacher" and ", seed" not in name}
-    for group, names in groups.items():
+    for group, names in groups_of(name for name in found if name != "teacher").items():
         said = group.lower().replace(", ", "_").replace(" ", "_")
         kept = [middle[name]["accuracy"] / big["accuracy"] for name in names]
         figures |= {
@@ -152,10 +164,8 @@ def finding(found: Mapping[str, list[Any]], sizes: Mapping[str, int]) -> Finding
         if len(names) > 1:
             figures[f"{said}_kept_least"] = min(kept)
         for length in LENGTHS:
-            key = f"of {length} tokens_ms"
-            figures[f"{said}_faster_at_{length}_tokens"] = statistics.fmean(
-                big[key] / middle[name][key] for name in names
-            )
+            ratios = [big[f"of {length} tokens_ms"] / middle[name][f"of {length} tokens_ms"] for name in names]
+            figures[f"{said}_faster_at_{length}_tokens"] = statistics.fmean(ratios)
     notes = [
         f"{name}: {sizes[name] / 1e6:.2f} MB, {one['texts_ms']:.3f} ms (95th percentile {one['p95_ms']:.3f}), "
         f"{one['accuracy']:.1%} right"
@@ -163,6 +173,52 @@ def finding(found: Mapping[str, list[Any]], sizes: Mapping[str, int]) -> Finding
     ]
     knobs = {"threads": 1, "turns": TURNS, "seeds": SEEDS}
     return Finding(figures, LIMITS, knobs, tuple(notes), each_turn(found))
+
+
+def frontier(found: Mapping[str, list[Any]], sizes: Mapping[str, int]) -> Record:
+    """The same as models of one Record, for the picture of size and latency against accuracy."""
+    columns = {"text": "content", "label": "label"}
+    arms = [_arm(group, [found[x] for x in names], sizes[names[0]]) for group, names in groups_of(found).items()]
+    return Record(
+        kind="bench",
+        name="small_frontier",
+        created=now(),
+        command="python benchmarks/small.py",
+        machine=machine(),
+        seeds=list(range(SEEDS)),
+        knobs={"threads": 1, "turns": TURNS},
+        fingerprints={},
+        task=TaskInfo(kind="classify", labels=("0", "1")),
+        metric="accuracy",
+        data=DataCard(source="../shared/data/sst2/test.tsv.gz", columns=columns, read=TEST_ROWS),
+        arms=arms,
+        notes=["One text at a time, one thread, tokenising included; every model in a process of its own, in turns."],
+    )
+
+
+def _arm(name: str, seeds: Sequence[list[Any]], size: int) -> Arm:
+    middle = [{key: median_of(turns, key) for key in turns[0]} for turns in seeds]
+    times = {key: statistics.fmean(one[key] for one in middle) for key in middle[0]}
+    return Arm(
+        name=name,
+        title=TITLES.get(name, name),
+        role="teacher" if name == "teacher" else "student" if name in PRESETS else "model",
+        runs=[SeedResult(seed=seed, quality={"accuracy": one["accuracy"]}) for seed, one in enumerate(middle)],
+        size=Size(parameters=0, parameters_without_embeddings=0, bytes_on_disk=size, bytes_in_all=size),
+        speed=Speed(
+            engine=name,
+            threads=1,
+            p50_ms=times["texts_ms"],
+            p95_ms=times["p95_ms"],
+            batch=1,
+            sentences_per_second=1000 / times["texts_ms"],
+            peak_bytes=0,
+            rounds=TEST_ROWS * len(seeds[0]),
+            by_length=[
+                LengthSpeed(tokens=length, p50_ms=times[f"of {length} tokens_ms"], p95_ms=0.0) for length in LENGTHS
+            ],
+        ),
+    )
 
 
 if __name__ == "__main__":

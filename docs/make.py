@@ -31,6 +31,7 @@ from limbeck.jobs.settings import CacheRun, Run, TrainRun
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
 from limbeck.report import figures as n
+from limbeck.report.frontier import picture as frontier_picture
 from limbeck.report.summary import conclusion, gap_sentences
 from limbeck.report.table import markdown_table
 
@@ -43,6 +44,7 @@ VERBS: dict[str, type[Settings]] = {
     "cache": CacheRun,
 }
 TRUNCATED = "imdb_words"  # the Record of docs/truncated.md
+SMALL = "small_frontier"  # the Record of the README's picture and table
 OF_WORDS = ("cached_words", "chunked", "store")  # benchmarks with a table of their own
 DEFAULT = "tail-50"  # of many students, the one whose comparisons a task's page tells
 SHORT = "encoders_sst2"  # the Record of the README's table
@@ -232,6 +234,8 @@ def pages() -> dict[Path, str]:
         made[docs / "multi30k.md"] = multi30k_page(translated, _kept("translating"))
     if record := _kept(TRUNCATED):
         made |= {docs / "truncated.md": truncated_page(record), docs / "truncated.svg": truncated_picture(record)}
+    if record := _kept(SMALL):
+        made[docs / "frontier.svg"] = frontier_picture([record])
     by_hand = [page for page in (HOME / "README.md", *sorted(docs.glob("*.md"))) if page not in made]
     return made | {page: with_results(page) for page in by_hand if MARKED.search(page.read_text(encoding="utf-8"))}
 
