@@ -98,56 +98,70 @@ def to_electra(
     calibration: Calibration = NO_CALIBRATION,
 ) -> Built:
     """An Electra… of the teacher's kind, of the layers, heads and neurons that are kept."""
-    import transformers
+    _check(teacher)
+    before, sizes = sizes_of(teacher.config), shape.sizes(sizes_of(teacher.config))
+    embedding = _embedding_width(shape, sizes.hidden)
+    narrows = sizes.hidden < before.hidden and bool(calibration.batches)
+    as_wide = shape.but(family=SAME, embedding=0, **(dict.fromkeys(_WIDTHS, 0) if narrows else {}))
+    cut, inheritance = to_same(teacher, as_wide, tokenizer, pairs, calibration)
+    weights, layers = _weights(cut), inheritance.layers
+    config = _config(resized(cut.config, sizes, range(sizes.layers)), embedding, weights)
+    student = _untrained(teacher, config)
+    made: Tensors = {}
+    stream = None
+    if narrows:
+        narrowing = Narrowing(teacher, _parts(teacher, layers), layers, before, sizes, calibration)
+        stream = narrowing.stream()
+        keep_stream(student, stream)
+        made = narrowing.weights(weights, stream) | _narrow_head(weights, stream)
+    if embedding < sizes.hidden:
+        made |= _embeddings(weights, embedding, config.layer_norm_eps, calibration, stream)
+    if narrows or sizes.hidden == before.hidden:
+        made |= _fitted_head(teacher, weights | made, calibration, stream)
+    here = {name.removeprefix("electra."): name for name in student.state_dict()}
+    student.load_state_dict({here[name]: tensor for name, tensor in (weights | made).items() if name in here})
+    given = _weights(teacher)
+    origins = {name: _in_teacher(name, layers) for name in here if name not in made}
+    whole = sum(weights[name].shape == given[origin].shape for name, origin in origins.items())
+    return student, Inheritance(
+        layers=layers,
+        whole=whole,
+        sliced=len(here) - whole,
+        dropped=[name for name in given if name.startswith("pooler.")],  # of a teacher without a head
+        note=_note(narrows, "classifier.out_proj.bias" in made),
+    )
 
+
+def _check(teacher: PreTrainedModel) -> None:
     if not can_be_electra(teacher):
         raise ModelError(
             f"an ELECTRA is made from a BERT, RoBERTa or DistilBERT with a head for texts, tokens or spans, not from "
             f"{type(teacher).__name__}",
             "set --student.family same; --student.embedding factorises its word embeddings",
         )
-    sizes = shape.sizes(sizes_of(teacher.config))
-    narrows = sizes.hidden < teacher.config.hidden_size and bool(calibration.batches)
-    as_wide = shape.but(family=SAME, embedding=0, **(dict.fromkeys(_WIDTHS, 0) if narrows else {}))
-    cut, inheritance = to_same(teacher, as_wide, tokenizer, pairs, calibration)
-    embedding = shape.embedding or min(PUBLISHED_EMBEDDING, sizes.hidden)
-    if not 2 <= embedding <= sizes.hidden:
+
+
+def _embedding_width(shape: Shrink, hidden: int) -> int:
+    embedding = shape.embedding or min(PUBLISHED_EMBEDDING, hidden)
+    if not 2 <= embedding <= hidden:
         raise KnobError(
-            f"embeddings of {embedding} do not fit an ELECTRA of width {sizes.hidden}",
-            f"ask for 2 to {sizes.hidden} of them",
+            f"embeddings of {embedding} do not fit an ELECTRA of width {hidden}", f"ask for 2 to {hidden} of them"
         )
-    weights, before = _weights(cut), _weights(teacher)
-    config = _config(resized(cut.config, sizes, range(sizes.layers)), embedding, weights)
+    return embedding
+
+
+def _untrained(teacher: PreTrainedModel, config: PretrainedConfig) -> PreTrainedModel:
+    import transformers
+
     with torch.device(teacher.device):
-        student = getattr(transformers, f"Electra{_kind(teacher)}")._from_config(config, dtype=teacher.dtype).eval()
-    here = {name.removeprefix("electra."): name for name in student.state_dict()}
-    made: Tensors = {}
-    stream = None
-    if narrows:
-        parts = _parts(teacher, inheritance.layers)
-        narrowing = Narrowing(teacher, parts, inheritance.layers, sizes_of(teacher.config), sizes, calibration)
-        stream = narrowing.stream()
-        keep_stream(student, stream)
-        made = narrowing.weights(weights, stream) | _narrow_head(weights, stream)
-    if embedding < sizes.hidden:
-        made |= _embeddings(weights, embedding, config.layer_norm_eps, calibration, stream)
-    if narrows or sizes.hidden == teacher.config.hidden_size:
-        made |= _fitted_head(teacher, weights | made, calibration, stream)
-    student.load_state_dict({here[name]: tensor for name, tensor in (weights | made).items() if name in here})
-    origins = {name: _in_teacher(name, inheritance.layers) for name in here if name not in made}
-    whole = sum(weights[name].shape == before[origin].shape for name, origin in origins.items())
-    return student, Inheritance(
-        layers=inheritance.layers,
-        whole=whole,
-        sliced=len(here) - whole,
-        dropped=[name for name in before if name.startswith("pooler.")],  # of a teacher without a head
-        note=_note(narrows, "classifier.out_proj.weight" in made),
-    )
+        made = getattr(transformers, f"Electra{_kind(teacher)}")._from_config(config, dtype=teacher.dtype)
+    student: PreTrainedModel = made.eval()
+    return student
 
 
 def _note(narrows: bool, fitted: bool) -> str:
     notes = ["Its width is the leading directions of the teacher's states on training rows."] if narrows else []
-    notes += ["Its head is fitted to the teacher's logits, since ELECTRA's has another activation."] if fitted else []
+    notes += ["Its head is fitted to the teacher's logits."] if fitted else []
     return " ".join(notes)
 
 
