@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/small_mrpc.py
 
-Reads ../shared/data/mrpc. It has 3,668 training pairs, so the student sees them for more epochs than on SST-2. The Record
+Reads ../shared/data/mrpc: 3,668 training pairs, so the student sees them for more epochs than on SST-2. The Record
 and its page are benchmarks/results/small_mrpc; no sentence of the data is in them.
 """
 

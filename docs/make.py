@@ -23,14 +23,13 @@ from limbeck.core.card import METHODS, Card
 from limbeck.core.compress import PASSES
 from limbeck.core.files import write_text
 from limbeck.core.knob import TABLES, Settings
-from limbeck.core.record import Arm, Record
+from limbeck.core.record import Record
 from limbeck.core.task import TaskInfo
 from limbeck.jobs.compare_settings import CompareRun
 from limbeck.jobs.compress_settings import CompressRun
 from limbeck.jobs.settings import CacheRun, Run, TrainRun
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
-from limbeck.report import figures as n
 from limbeck.report.frontier import picture as frontier_picture
 from limbeck.report.summary import conclusion, gap_sentences
 from limbeck.report.table import markdown_table
@@ -47,8 +46,6 @@ TRUNCATED = "imdb_words"  # the Record of docs/truncated.md
 SMALL = "small_frontier"  # the Record of the README's picture and table
 OF_WORDS = ("cached_words", "chunked", "store")  # benchmarks with a table of their own
 DEFAULT = "tail-50"  # of many students, the one whose comparisons a task's page tells
-SHORT = "encoders_sst2"  # the Record of the README's table
-SHORT_COLUMNS = ("shape", "quality", "gain", "verdict", "parameters", "bytes", "p50")
 STORIES = {  # the Record of a task → what it is about, in the README
     "rotten_tomatoes": "Classes (Rotten Tomatoes)",
     "imdb_words": "Masked words (IMDB)",
@@ -135,40 +132,9 @@ def results(name: str) -> str:
         return limits_table(stem for stem in found if stem in OF_WORDS)
     if name == "stories":
         return stories({stem: title for stem, title in STORIES.items() if stem in found})
-    stem = SHORT if name == "short" else name
-    if stem not in found:
-        return f"Not measured yet; `benchmarks/{stem}.py` does.\n"
-    record = Record.load(RESULTS / f"{stem}.json")
-    return short_table(record) if name == "short" else measured(record)
-
-
-def short_table(record: Record) -> str:
-    """A comparison in a few rows, which a rule chooses."""
-    rows = short_rows(record)
-    left = len(record.arms) - len(rows)
-    rule = "the teacher, the best student, the same without a teacher, the smallest and the fastest student"
-    more = f" ({left} more rows: [all](docs/encoders.md))" if left else ""
-    table = markdown_table([record.but(arms=rows, artifacts=[])], SHORT_COLUMNS)
-    return f"{table}\n\n{n.opening(rule)}{more}. {_tested(record)}\n"
-
-
-def short_rows(record: Record) -> list[Arm]:
-    """The teacher, the best student, that one without a teacher, and the smallest and the fastest student."""
-    students = n.by_quality(record, n.students_of(record))
-    plain = n.baseline_of(record, students[0])
-    smallest = min((arm for arm in students if arm.size), key=lambda arm: arm.size.parameters, default=None)
-    fastest = min((arm for arm in students if arm.speed), key=lambda arm: arm.speed.p50_ms, default=None)
-    chosen = [arm for arm in (n.teacher_of(record), students[0], plain, smallest, fastest) if arm]
-    return [arm for arm in record.arms if arm.name in {one.name for one in chosen}]
-
-
-def _tested(record: Record) -> str:
-    gains = [n.gain_of(record, arm) for arm in record.arms]
-    sure = next((gain.confidence for gain in gains if gain), 0.95)
-    return (
-        f"Gains are over the same student without a teacher, with their {100 * sure:.4g} % intervals: "
-        f"{n.plural(len(record.seeds), 'seed')}, {n.plural(n.tested_rows(record), f'test {n.units(record).row}')}."
-    )
+    if name not in found:
+        return f"Not measured yet; `benchmarks/{name}.py` does.\n"
+    return measured(Record.load(RESULTS / f"{name}.json"))
 
 
 def stories(titles: Mapping[str, str]) -> str:
