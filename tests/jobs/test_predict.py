@@ -203,9 +203,9 @@ def test_slips_are_told_with_the_remedy(teacher_folder, tmp_path, monkeypatch, h
     ],
 )
 def test_people_see_few_columns(answer, shown):
-    from limbeck.cli.predict import _for_people
+    from limbeck.cli.answers import for_people
 
-    assert _for_people(answer) == shown
+    assert for_people(answer) == shown
 
 
 def test_a_cell_keeps_what_it_held():

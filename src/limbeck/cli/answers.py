@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from limbeck_runtime.answers import Answer, cell
+if TYPE_CHECKING:
+    from limbeck_runtime.answers import Answer
+
+    Answered = Iterator[tuple[tuple[str, ...], Answer]]  # a text, or two, with their answer
 
 _WHOLE_TEXTS = ("classify", "multilabel", "regress")
-Answered = Iterator[tuple[tuple[str, ...], Answer]]  # a text, or two, with their answer
 
 
 def answered_at_once(arguments: Sequence[str]) -> bool:
@@ -42,6 +44,8 @@ def show(found: Answered) -> None:
     if sys.stdout.isatty():
         table(list(found))
         return
+    from limbeck_runtime.answers import cell
+
     try:
         for _, answer in found:
             print(
@@ -62,7 +66,7 @@ def table(found: Sequence[tuple[tuple[str, ...], Answer]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    shown = [(row, _for_people(answer)) for row, answer in found]
+    shown = [(row, for_people(answer)) for row, answer in found]
     names = next((list(answer) for _, answer in shown if any(answer.values())), [])
     shown_rows = Table("text", *names, box=None, pad_edge=False, header_style="dim")
     for row, answer in shown:
@@ -71,7 +75,7 @@ def table(found: Sequence[tuple[tuple[str, ...], Answer]]) -> None:
     Console().print(shown_rows)
 
 
-def _for_people(answer: Answer) -> dict[str, str]:
+def for_people(answer: Answer) -> dict[str, str]:
     """An answer in few columns: a word or label stands beside its probability, and of tags only entities are shown."""
     if "entities" in answer:
         found: Any = answer["entities"] or []
