@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from common import HERE, SEED, Finding, Limit, child, each_turn, finish, flags, median_of, turn_by_turn
+from common import HERE, SEED, Finding, Limit, child, each_turn, environment, finish, flags, median_of, turn_by_turn
 from limbeck.core.objective import Objective
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, Projection, Trace
@@ -32,6 +30,7 @@ from limbeck.objectives.weighted_sum import weighted_sum
 from peers.projections import Inputs, serve
 
 PEERS = ("liger-kernel==0.8.5", "trl==1.16.0")
+IMPORTS = ("liger_kernel.chunked_loss", "trl.experimental.gkd")
 PEER_ENGINES = ("liger", "liger_compiled", "trl")
 VOCABULARIES = (30_522, 151_936)  # BERT's, Qwen2.5's
 WIDTH, BETA = 384, 0.5
@@ -41,21 +40,6 @@ OBJECTIVES: dict[str, Objective] = {
     "jsd": BETA * (1 - BETA) * GeneralisedJSD(beta=BETA),  # the weight makes it the paper's
 }
 PAIRS = [(loss, vocabulary) for vocabulary in VOCABULARIES for loss in ("plain", "kl")]
-
-
-def environment(folder: Path) -> Path:
-    """The Python of an environment that holds Liger and TRL on the same torch; made when missing."""
-    python = folder / "bin" / "python"
-    asked = [str(python), "-c", "import liger_kernel.chunked_loss, trl.experimental.gkd"]
-    if python.exists() and not subprocess.run(asked, capture_output=True).returncode:
-        return python
-    print(f"installing {', '.join(PEERS)} into {folder}", flush=True)
-    venv.create(folder, with_pip=True)
-    (folder / ".gitignore").write_text("*\n")
-    quiet = ["install", "--quiet", "--disable-pip-version-check", "-c", str(HERE.parent / "constraints.txt")]
-    subprocess.run([str(python), "-m", "pip", *quiet, "torch", "transformers", "numpy"], check=True)
-    subprocess.run([str(python), "-m", "pip", *quiet, *PEERS], check=True)
-    return python
 
 
 def chunked(job: dict[str, Any]) -> Callable[[Inputs], Tensor]:
@@ -137,7 +121,9 @@ def ratios(found: dict[str, list[Any]], other: str, name: str) -> dict[str, floa
 
 def run(args: argparse.Namespace, folder: Path) -> Finding:
     tokens, steps, turns = (96, 2, 1) if args.quick else (2048, 2, 3)
-    bench = Bench(folder, environment(args.venv), tokens, steps, args.threads)
+    bench = Bench(
+        folder, environment(args.venv, [*PEERS, "torch", "transformers", "numpy"], IMPORTS), tokens, steps, args.threads
+    )
     figures, seconds, gaps = {}, {}, []
     for loss, vocabulary in PAIRS:
         # Of the larger vocabulary memory is claimed, which one turn tells.

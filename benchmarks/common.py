@@ -8,6 +8,7 @@ import os
 import statistics
 import subprocess
 import sys
+import venv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -130,6 +131,24 @@ def settle(threads: int) -> None:
     torch.set_num_threads(threads)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+
+
+def environment(folder: Path, installs: Sequence[str], imports: Sequence[str], beside: Path | None = None) -> Path:
+    """The Python of a virtual environment in which those imports work; made and filled when they do not.
+
+    What lies in the folder of packages `beside` it can be imported there too."""
+    python = folder / "bin" / "python"
+    asked = [str(python), "-c", f"import {', '.join(imports)}"]
+    if python.exists() and not subprocess.run(asked, capture_output=True).returncode:
+        return python
+    print(f"installing {', '.join(installs)} into {folder}", flush=True)
+    venv.create(folder, with_pip=True)
+    (folder / ".gitignore").write_text("*\n")
+    if beside:
+        (next(folder.glob("lib/*/site-packages")) / "beside.pth").write_text(f"{beside}\n")
+    quiet = ["install", "--quiet", "--disable-pip-version-check", "-c", str(HERE.parent / "constraints.txt")]
+    subprocess.run([str(python), "-m", "pip", *quiet, *installs], check=True)
+    return python
 
 
 def child(argv: Sequence[str | Path], threads: int) -> dict[str, Any]:

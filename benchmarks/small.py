@@ -19,13 +19,12 @@ import json
 import statistics
 import subprocess
 import sys
-import venv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common import HERE, Finding, Limit, child, each_turn, finish, flags, median_of, turn_by_turn
+from common import HERE, Finding, Limit, child, each_turn, environment, finish, flags, median_of, turn_by_turn
 from limbeck.core.record import Arm, DataCard, LengthSpeed, Record, SeedResult, Size, Speed
 from limbeck.core.task import TaskInfo
 from limbeck.data.sources.demo import demo_model
@@ -92,9 +91,8 @@ def exported(run: Path, seed: int) -> Path:
 
 
 def bytes_to_answer(folder: Path) -> int:
-    """Weights, tokenizer, settings; of two forms of one tokenizer the one that is read."""
-    spare = {"vocab.txt", "README.md", "special_tokens_map.json"}
-    return sum(file.stat().st_size for file in folder.iterdir() if file.is_file() and file.name not in spare)
+    """Weights, tokenizer, settings: whatever lies there, on every side alike."""
+    return sum(file.stat().st_size for file in folder.iterdir() if file.is_file() and file.name != "README.md")
 
 
 def write_texts(path: Path, teacher: Path) -> Path:
@@ -115,7 +113,8 @@ def write_texts(path: Path, teacher: Path) -> Path:
 
 
 def peers(place: Path, teacher: Path) -> dict[str, Contestant]:
-    python = environment(place / "environment")
+    ours = next(path for path in sys.path if path.endswith("site-packages"))
+    python = environment(place / "environment", PEERS, ["model2vec", "openvino"], beside=Path(ours))
     made = place / "peers"
     if not (made / "done").exists():
         subprocess.run([str(python), HERE / "peers" / "small_files.py", teacher, DATA, made], check=True)
@@ -125,19 +124,6 @@ def peers(place: Path, teacher: Path) -> dict[str, Contestant]:
         "OpenVINO": Contestant("openvino", made / "float", python),
         "Model2Vec": Contestant("model2vec", made / "model2vec", python),
     }
-
-
-def environment(folder: Path) -> Path:
-    """The Python of an environment that holds the peers beside what Limbeck's own has; made when missing."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-        ours = next(Path(path) for path in sys.path if path.endswith("site-packages"))
-        theirs = next(folder.glob("lib/*/site-packages"))
-        (theirs / "limbeck.pth").write_text(f"{ours}\n")
-    quiet = ["install", "--quiet", "--disable-pip-version-check", "-c", str(HERE.parent / "constraints.txt")]
-    subprocess.run([str(python), "-m", "pip", *quiet, *PEERS], check=True)
-    return python
 
 
 def groups_of(names: Iterable[str]) -> dict[str, list[str]]:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
-import venv
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from common import (
     Limit,
     child,
     each_turn,
+    environment,
     finish,
     flags,
     make_distiller,
@@ -53,21 +52,6 @@ EPOCHS = 3
 SCHEDULE = Schedule(epochs=EPOCHS)
 LABEL_WEIGHT, SOFT_WEIGHT, TEMPERATURE = 0.5, 0.5, 4.0
 OBJECTIVE = LABEL_WEIGHT * Labels() + SOFT_WEIGHT * SoftTargets(temperature=TEMPERATURE)
-
-
-def environment(folder: Path) -> Path:
-    """The Python of an environment that holds TextBrewer on the same torch and transformers; made when missing."""
-    python = folder / "bin" / "python"
-    asked = [str(python), "-c", "import textbrewer, torch, transformers"]
-    if python.exists() and not subprocess.run(asked, capture_output=True).returncode:
-        return python
-    print(f"installing {PEER} into {folder}", flush=True)
-    venv.create(folder, with_pip=True)
-    (folder / ".gitignore").write_text("*\n")
-    quiet = ["install", "--quiet", "--disable-pip-version-check", "-c", str(HERE.parent / "constraints.txt")]
-    subprocess.run([str(python), "-m", "pip", *quiet, "torch", "transformers", "numpy"], check=True)
-    subprocess.run([str(python), "-m", "pip", *quiet, PEER], check=True)
-    return python
 
 
 def prepare(folder: Path, corpus: Corpus) -> tuple[dict[str, str], Encoded]:
@@ -130,7 +114,7 @@ def ours(job: dict[str, Any]) -> dict[str, Any]:
 def run(args: argparse.Namespace, folder: Path) -> Finding:
     rows, turns = (64, 1) if args.quick else (512, 3)
     settle(args.threads)
-    python = environment(args.venv)
+    python = environment(args.venv, [PEER, "torch", "transformers", "numpy"], ["textbrewer", "torch", "transformers"])
     corpus = sentences(rows)
     prints, encoded = prepare(folder, corpus)
     job = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import ModelError
@@ -41,7 +41,9 @@ def second_moments(model: nn.Module, layers: Mapping[str, nn.Module], batches: S
 
         return hook
 
-    with _hooked(layers, watch):
+    with ExitStack() as hooks:
+        for name, module in layers.items():
+            hooks.enter_context(module.register_forward_pre_hook(watch(name, module)))
         for batch in batches:
             seen = batch.inputs.get("attention_mask")
             mask[:] = [seen] if seen is not None and "decoder_input_ids" not in batch.inputs else []
@@ -61,16 +63,6 @@ def _moment(x: Tensor, module: Any, mask: Sequence[Tensor]) -> Tensor:
         return torch.bincount(x.flatten(), minlength=module.num_embeddings).double()
     x = x.flatten(0, -2).double()
     return x.T @ x
-
-
-@contextmanager
-def _hooked(layers: Mapping[str, nn.Module], watch: Callable[[str, nn.Module], Callable[..., None]]) -> Iterator[None]:
-    hooks = [module.register_forward_pre_hook(watch(name, module)) for name, module in layers.items()]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def matrices(model: nn.Module, wanted: Callable[[nn.Module], bool]) -> dict[str, nn.Module]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -209,17 +210,15 @@ def mean_activations(model: PreTrainedModel, axes: Axes, calibration: Calibratio
 
         return add
 
-    hooks = [module.register_forward_pre_hook(watch(name)) for name, module in outgoing.items()]
-    try:
-        tokens = 0
+    tokens = 0
+    with ExitStack() as hooks:
+        for name, module in outgoing.items():
+            hooks.enter_context(module.register_forward_pre_hook(watch(name)))
         for batch in some(calibration.batches, WATCHED_BATCHES):
             inputs = batch.to(model.device).inputs
             present = inputs["attention_mask"].bool()
             tokens += int(present.sum())
             model(**inputs)
-    finally:
-        for hook in hooks:
-            hook.remove()
     return {name: (total / tokens).float() for name, total in sums.items()}
 
 

@@ -16,7 +16,7 @@ W s + r is also where a bridge to the teacher's width starts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,7 @@ Tensors = dict[str, "Tensor"]
 
 @dataclass(frozen=True)
 class Stream:
-    """Narrow states s and the teacher's h ≈ W s + r, in float64."""
+    """Narrow states s and the teacher's h ≈ W s + r; computed in float64."""
 
     way: Tensor  # [teacher's width, student's width]: W
     rest: Tensor  # [teacher's width]: r
@@ -68,9 +68,11 @@ class Narrowing:
     def stream(self) -> Stream:
         """Where the narrow states lie among the teacher's."""
         moments: dict[int, Tensor] = {}
-        for present, shown in self._watched():
+        for inputs in self._shown():
+            present = inputs["attention_mask"].bool()
+            shown = self.teacher(**inputs, output_hidden_states=True).hidden_states
             for place in (0, *(layer + 1 for layer in self.layers)):
-                states = shown.hidden_states[place][present].double()
+                states = shown[place][present].double()
                 states = torch.cat([states, states.new_ones(len(states), 1)], 1)
                 moments[place] = moments.get(place, 0.0) + states.T @ states
         squares = torch.stack([one[:-1, :-1] / one[:-1, :-1].trace() for one in moments.values()]).sum(0)
@@ -105,25 +107,27 @@ class Narrowing:
         layers = [f"encoder.layer.{number}" for number in range(len(self.layers))]
         fits = {f"{layer}.{part}": _Fit(way) for layer in layers for part in _NORMS} | {_EMBEDDINGS: _Fit(way)}
         context: dict[str, Tensor] = {}
-        seen: dict[str, Any] = {}
+        present = torch.empty(0)
 
-        def of_norm(name: str) -> Any:
-            return lambda module, given, made: fits[name].add(
-                given[0][seen["present"]], made[seen["present"]], module.eps
-            )
+        def fit_norm(name: str) -> Any:
+            return lambda module, given, made: fits[name].add(given[0][present], made[present], module.eps)
 
-        def of_heads(layer: str) -> Any:
+        def add_heads(layer: str) -> Any:
             def add(module: nn.Module, given: tuple[Tensor, ...]) -> None:
-                states = given[0][seen["present"]].double()
+                states = given[0][present].double()
                 context[layer] = context.get(layer, 0.0) + states.T @ states
 
             return add
 
-        hooks = [self.parts[name].register_forward_hook(of_norm(name)) for name in fits]
-        hooks += [self.parts[f"{x}.attention.output.dense"].register_forward_pre_hook(of_heads(x)) for x in layers]
-        with _removed(hooks):
-            for _ in self._watched(seen):
-                pass
+        with ExitStack() as hooks:
+            for name in fits:
+                hooks.enter_context(self.parts[name].register_forward_hook(fit_norm(name)))
+            for layer in layers:
+                out = self.parts[f"{layer}.attention.output.dense"]
+                hooks.enter_context(out.register_forward_pre_hook(add_heads(layer)))
+            for inputs in self._shown():
+                present = inputs["attention_mask"].bool()
+                self.teacher(**inputs)
         norms = {f"{name}.{part}": x for name, fit in fits.items() for part, x in fit.solve().items()}
         outs = {layer: weights[f"{layer}.attention.output.dense.weight"].double() for layer in layers}
         return norms, {layer: self._heads(context[layer], outs[layer]) for layer in layers}
@@ -137,14 +141,10 @@ class Narrowing:
         kept = sorted(written.topk(self.after.heads).indices.tolist())
         return [head * size + one for head in kept for one in range(size)]
 
-    def _watched(self, seen: dict[str, Any] | None = None) -> Iterator[tuple[Tensor, Any]]:
-        """For some batches, which tokens are there and what the teacher shows of them."""
+    def _shown(self) -> Iterator[Mapping[str, Tensor]]:
+        """The inputs of some batches."""
         for batch in some(self.calibration.batches, WATCHED_BATCHES):
-            inputs = batch.to(self.teacher.device).inputs
-            present = inputs["attention_mask"].bool()
-            if seen is not None:
-                seen["present"] = present  # before the hooks run
-            yield present, self.teacher(**inputs, output_hidden_states=True)
+            yield batch.to(self.teacher.device).inputs
 
 
 class _Fit:
@@ -166,18 +166,10 @@ class _Fit:
         return {"weight": scale, "bias": y - scale * x}
 
 
-@contextmanager
-def _removed(hooks: Sequence[Any]) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
 def keep_stream(student: nn.Module, stream: Stream) -> None:
-    """W and r go with the student while it is trained; no file has them."""
-    student.register_buffer(_NAME, torch.cat([stream.way, stream.rest[:, None]], 1), persistent=False)
+    """W and r go with the student while it is trained, in its own precision; no file has them."""
+    both = torch.cat([stream.way, stream.rest[:, None]], 1)
+    student.register_buffer(_NAME, both.to(next(student.parameters()).dtype), persistent=False)
 
 
 def stream_of(student: nn.Module) -> Stream | None:
