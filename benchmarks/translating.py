@@ -22,7 +22,7 @@ PLACE = WORK / "multi30k"
 TEACHER, TEACHER_INT8, STUDENT = (
     PLACE / "teacher" / "model",
     PLACE / "teacher-int8",
-    PLACE / "compare" / "student-int8",
+    PLACE / "compare" / "export" / "ctranslate2",
 )
 BEAM = 5
 RUNS: dict[str, tuple[Path, int]] = {

@@ -240,8 +240,8 @@ TASKS = {
         "distill black box word-kd": f"distill {ENDE} {BOX} --recipe word-kd",
         "compare": f"compare {ENDE} {TAUGHT} {BEAM} --recipes finetune,word-kd,seq-kd --seeds 2",
         "eval": f"eval out/distill/student --task translate --data test.en --target test.de {TAUGHT}",
-        "eval int8": "eval out/distill/student-int8 --data test.en --target test.de",
-        "bench": "bench out/distill/student out/distill/student-int8 --data test.en --beam 2",
+        "eval int8": "eval out/distill/export/ctranslate2 --data test.en --target test.de",
+        "bench": "bench out/distill/student out/distill/export/ctranslate2 --data test.en --beam 2",
     }),
     "multilingual": Task(tongues, "", {
         "train en-de": f"train {ENDE} {NEW} --tag de --tags de,en --epochs 10 --learning-rate 1e-2",

@@ -60,7 +60,7 @@ def test_a_run_ends_with_its_record_without_a_clock(job, jobs, no_clock, tmp_pat
     assert not any("in rotation" in note for note in record.notes)
     assert "Not timed: the speed of " in (out / "report.html").read_text(encoding="utf-8")
     assert any((out / name / "model.safetensors").exists() for name in ("student", "model"))
-    assert ("student-int8" in {artifact.name for artifact in record.artifacts}) == (job == "distill pairs")
+    assert ("ctranslate2" in {artifact.name for artifact in record.artifacts}) == (job == "distill pairs")
 
 
 def test_one_model_without_a_speed_hides_no_other(teacher_folder, tmp_path):

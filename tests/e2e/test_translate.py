@@ -54,7 +54,7 @@ def test_every_recipe_ends_in_a_student_and_a_report(recipe, teacher, data, tmp_
     record = Record.load(tmp_path / "run")
     named = {arm.name for arm in record.arms}
     assert {"teacher", "plain", "distilled"} <= named
-    assert [(artifact.arm, artifact.path) for artifact in record.artifacts] == [("distilled", "student-int8")]
+    assert [(artifact.arm, artifact.path) for artifact in record.artifacts] == [("distilled", "export/ctranslate2")]
     for arm in ("teacher", "plain", "distilled"):
         assert {"bleu", "bleu_beam", "chrf", "perplexity", "perplexity_of_teacher", "p_best"} <= set(
             record.arm(arm).runs[0].quality
@@ -119,8 +119,11 @@ def test_what_a_black_box_cannot_teach_is_refused(data, tmp_path):
 
 
 def test_a_translator_is_evaluated_in_both_engines(teacher, data, tmp_path):
-    distill("seq-kd", teacher, data, tmp_path / "run", "--no-baseline")
-    both = [tmp_path / "run" / name for name in ("student", "student-int8")]
+    distill("seq-kd", teacher, data, tmp_path / "run", "--no-baseline", "--export", "ctranslate2")
+    (export,) = Record.load(tmp_path / "run").artifacts
+    assert (export.engine, export.precision) == ("CTranslate2", "int8")
+    assert export.figures["agreement"] > 0.8
+    both = [tmp_path / "run" / name for name in ("student", "export/ctranslate2")]
     for model, flags in zip(both, (data, data[2:]), strict=True):  # the folder itself says that it translates
         said = run("eval", model, *flags, "--out", tmp_path / model.name)
         assert "bleu" in said.out.lower()
@@ -145,4 +148,4 @@ def test_without_ctranslate2_transformers_does_its_work(teacher, data, tmp_path,
     notes = Record.load(tmp_path / "run").notes
     assert any("translates in transformers, not in CTranslate2" in note for note in notes)
     assert any("CTranslate2 is not installed" in note for note in notes)
-    assert not (tmp_path / "run" / "student-int8").exists()
+    assert not (tmp_path / "run" / "export/ctranslate2").exists()

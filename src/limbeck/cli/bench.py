@@ -25,7 +25,7 @@ def bench(
     limbeck bench teacher runs/small/student --data reviews.csv
 
     Translators, in transformers and in CTranslate2:
-    limbeck bench DIR runs/small/student-int8 --task translate
+    limbeck bench DIR runs/small/export/ctranslate2 --task translate
     """
     run = BenchRun(**gather(None, knobs))
     begin(f"timing {', '.join(models)}", run, models, out)

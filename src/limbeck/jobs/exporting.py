@@ -52,10 +52,11 @@ def check_exports(run: Job, kind: str, folder: Path) -> None:
 def record_with_exports(finished: Finished, command: str, watcher: Watcher) -> Record:
     """The Record, with the best model in every format that the run asks for, timed beside the others.
 
-    An export that fails is told, and the others go on."""
+    A student that translates goes to CTranslate2 unasked. An export that fails is told, and the others go on."""
     made: list[Artifact] = []
     notes: list[str] = []
-    for target in finished.run.export_targets if is_main() else ():
+    unasked = [CTRANSLATE2] if finished.setup.info.is_seq2seq and finished.kind in ("distill", "compare") else []
+    for target in (finished.run.export_targets or unasked) if is_main() else ():
         watcher.say(f"exporting the best model to {target}")
         try:
             made.append(_exported(target, finished, watcher))
@@ -72,10 +73,11 @@ def _exported(target: str, finished: Finished, watcher: Watcher) -> Artifact:
     shutil.rmtree(place, ignore_errors=True)
     began = time.monotonic()
     data = _in_its_tokens(arm, result, run.trust_remote_code)
-    rows, dev = setup.task.texts(setup, "dev")[:ROWS], data.evaluator.splits.get("dev")
-    labels: list[Any] = []
-    if setup.info.kind in TEXT_KINDS and (split := cast(Split, dev)).has_label.all():
+    rows, labels = setup.task.texts(setup, "dev")[:ROWS], list[Any]()
+    if setup.info.kind in TEXT_KINDS and (split := cast(Split, data.evaluator.splits["dev"])).has_label.all():
         labels = list(split.labels[:ROWS])
+    if target == CTRANSLATE2:
+        import_ctranslate2()
     with quiet():
         done = export(result.model, cast(Target, target), place, rows, labels, watcher)
     seconds = time.monotonic() - began

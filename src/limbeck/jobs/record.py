@@ -174,8 +174,7 @@ def _speeds(finished: Finished, exports: Sequence[Artifact], watcher: Watcher) -
     if finished.kind == "compress" or run.measure.speed_share == 1:
         folders |= {key: finished.folder / made.path for key, made in reversed(_made(finished)) if key not in folders}
     texts, longest = setup.task.texts(setup, "test"), setup.data.max_length or run.data.max_length
-    trained = finished.seconds / (2 if setup.info.is_seq2seq else 1)  # its int8 student is timed too
-    trained = math.inf if finished.kind == "compress" else trained  # what it is for
+    trained = math.inf if finished.kind == "compress" else finished.seconds  # measuring is what that is for
     speeds, notes = speeds_of(folders, texts, run.measure, longest, watcher, setup.task.beam, trained)
     several = finished.kind == "compare" and len({timed_as(arm) for arm in finished.done}) < len(finished.done)
     return speeds, [*notes, *([TIMED_ONCE] if speeds and several else [])]

@@ -57,7 +57,7 @@ from limbeck.tasks.base import (
     evaluating,
     task,
 )
-from limbeck.tasks.seq2seq_record import evaluator_of, with_directions, with_generated
+from limbeck.tasks.seq2seq_record import evaluator_of, samples, with_directions
 from limbeck.tasks.teacher_texts import (
     Direction,
     TaughtTexts,
@@ -416,7 +416,7 @@ class Translation(Task[TaughtTexts]):
     def add_to_record(self, record: Record, finished: FinishedRun, watcher: Watcher) -> Record:
         if finished.kind in ("train", "compress"):
             return record
-        return with_generated(with_directions(record, finished), finished, watcher)
+        return with_directions(record, finished).but(samples=samples(finished))
 
     def evaluate(self, model: Model, splits: TaughtTexts, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
         theirs = self._evaluated(teacher, splits, None, watcher, teaches=True) if teacher else None

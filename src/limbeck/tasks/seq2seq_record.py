@@ -1,4 +1,4 @@
-"""What a Record of seq2seq models has beside its figures: examples, directions, and the best student in int8."""
+"""What a Record of seq2seq models has beside its figures: examples and directions."""
 
 from __future__ import annotations
 
@@ -7,21 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from limbeck.core.errors import LimbeckError
-from limbeck.core.progress import Watcher
-from limbeck.core.record import Artifact, CurvePoint, Record, Sample, SeedResult
-from limbeck.engines.ctranslate2 import CTranslate2Engine
-from limbeck.exporters.ctranslate2 import convert
-from limbeck.measure.quality import compare
-from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator, best_texts, generation
-from limbeck.measure.size import size_of
-from limbeck.measure.speed import speeds_of
+from limbeck.core.record import CurvePoint, Record, Sample, SeedResult
+from limbeck.measure.seq2seq_evaluator import Seq2SeqEvaluator, best_texts
 from limbeck.students.load import load
 from limbeck.tasks.base import EncodedData, FinishedRun
 from limbeck.tasks.teacher_texts import TaughtTexts
 from limbeck.teachers.switch import Switch, score_name
-
-INT8 = "student-int8"  # the folder
 
 
 def evaluator_of(data: EncodedData) -> Seq2SeqEvaluator:
@@ -29,19 +20,9 @@ def evaluator_of(data: EncodedData) -> Seq2SeqEvaluator:
     return data.evaluator
 
 
-def with_generated(record: Record, finished: FinishedRun, watcher: Watcher) -> Record:
-    """With samples, and the best student in int8, measured where it will run."""
-    evaluator = evaluator_of(finished.done[0].data)
-    record = record.but(samples=_samples(finished, evaluator))
-    try:
-        artifact, troubles = _int8(finished, evaluator, watcher)
-    except LimbeckError as error:
-        return record.but(notes=[*record.notes, f"No int8 student: {error.problem}. {error.remedy}"])
-    return record.but(artifacts=[*record.artifacts, artifact], notes=list(dict.fromkeys([*record.notes, *troubles])))
-
-
-def _samples(finished: FinishedRun, evaluator: Seq2SeqEvaluator) -> list[Sample]:
+def samples(finished: FinishedRun) -> list[Sample]:
     """Test sources, spread over the split, and what the first seed of every arm generates by a beam."""
+    evaluator = evaluator_of(finished.done[0].data)
     count = min(finished.run.measure.examples, evaluator.test_rows)
     if not count:
         return []
@@ -59,33 +40,6 @@ def _samples(finished: FinishedRun, evaluator: Seq2SeqEvaluator) -> list[Sample]
         Sample(source=source, reference=target, written={name: texts[row] for name, texts in written.items()})
         for row, (source, target) in enumerate(zip(chosen.sources, chosen.targets, strict=True))
     ]
-
-
-def _int8(finished: FinishedRun, evaluator: Seq2SeqEvaluator, watcher: Watcher) -> tuple[Artifact, list[str]]:
-    """In CTranslate2, compared with its float32; and what hindered its timing."""
-    (arm, result), run, folder = finished.best(), finished.run, finished.folder / INT8
-    convert(result.model, folder, "int8")
-    engine = CTranslate2Engine(folder, **generation(evaluator.settings))
-    found = replace(evaluator, processor=arm.data.processor).test_engine(engine)
-    texts, beam = [(source, "") for source in evaluator.test_texts.sources], evaluator.settings.test_beam
-    trained = finished.seconds / 2  # the other half of what timing may take is its float32's
-    speeds, troubles = speeds_of({INT8: folder}, texts, run.measure, run.data.max_length, watcher, beam, trained)
-    info, rows = finished.setup.info, np.ones(evaluator.test_rows, dtype=bool)
-    statistics = [found.statistics], [result.statistics]
-    both = compare(info, info.metric, INT8, arm.name, *statistics, rows, rows, rounds=run.measure.bootstrap)
-    made = Artifact(
-        name=INT8,
-        arm=arm.name,
-        seed=result.result.seed,
-        engine="CTranslate2",
-        precision="int8",
-        path=INT8,
-        quality=found.scores,
-        size=size_of(arm.start.network, folder),
-        speed=speeds.get(INT8),
-        comparison=both,
-    )
-    return made, troubles
 
 
 def with_directions(record: Record, finished: FinishedRun) -> Record:
