@@ -56,6 +56,18 @@ def test_a_converted_folder_without_its_tokenizer(foreign, converted, data):
     assert "convert" in remedy
 
 
+def test_a_translator_is_exported_and_tried_on_a_file_of_sources(translator, data, tmp_path):
+    said = limbeck("export", translator, "--to", "ctranslate2", "--data", data, "--out", tmp_path / "ct2")
+    assert said.code == 0, said.err
+    assert "of the answers on" in said.out
+    assert "logits" not in said.out
+    written = [tmp_path / name for name in ("theirs.csv", "ours.csv")]
+    for folder, file in zip((tmp_path / "ct2", translator), written, strict=True):
+        said = limbeck("predict", folder, "--data", data, "--out", file)
+        assert said.code == 0, said.err
+        assert len(file.read_text(encoding="utf-8").splitlines()) == 1 + ROWS
+
+
 @pytest.mark.parametrize("engine", ["translator", "converted"])
 def test_the_metric_that_was_asked_for_leads(engine, data, tmp_path, request):
     folder = request.getfixturevalue(engine)

@@ -54,7 +54,9 @@ def described(found: Exported) -> list[str]:
     lines.append(f"bytes   {size / 1e6:,.2f} MB in all, {before / size:.1f}× smaller than {before / 1e6:,.2f} MB")
     if "agreement" in figures:
         same = f"{figures['agreement']:.1%} of the answers on {figures['rows']:,.0f} texts are the source's"
-        lines.append(f"parity  {same}; logits differ by {figures['relative_difference']:.1e} of the largest at most")
+        apart = figures.get("relative_difference")  # of translators no logits are compared
+        differ = "" if apart is None else f"; logits differ by {apart:.1e} of the largest at most"
+        lines.append(f"parity  {same}{differ}")
     for name in [name for name in figures if f"source_{name}" in figures and name != "bytes"]:
         lines.append(f"quality {name} {figures[name]:.4f}, the source's {figures[f'source_{name}']:.4f}")
     if left := int(figures.get("float_weights", 0)):

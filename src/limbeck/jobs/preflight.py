@@ -23,7 +23,7 @@ from limbeck.data.sources.parallel import check_parallel
 from limbeck.engines.onnx import exported_facts
 from limbeck.jobs.compare_settings import CompareRun, check_columns, columns_of
 from limbeck.jobs.folder import RUN_FILE, check_out
-from limbeck.jobs.settings import BenchRun, CacheRun, ExportRun, Job, Run, TrainRun, check_names, read_run
+from limbeck.jobs.settings import BenchRun, CacheRun, ExportRun, Job, PredictRun, Run, TrainRun, check_names, read_run
 from limbeck.measure.size import is_ctranslate2
 from limbeck.students.load import kind_of_class
 from limbeck.students.model_folder import (
@@ -134,7 +134,7 @@ def _files(run: TaskKnobs, kind: str) -> dict[str, Path]:
     data, pairs = run.data, run.table(ParallelSettings)
     path = Path(data.train).expanduser()
     named = {"dev": data.dev, "test": data.test}
-    if kind in SEQ2SEQ_KINDS:
+    if kind in SEQ2SEQ_KINDS and not isinstance(run, ExportRun | PredictRun):  # which take sources alone
         check_parallel(path if data.train else None, data, pairs)
         named |= {"target": pairs.target, "dev target": pairs.dev_target, "test target": pairs.test_target}
     texts = kind in LANGUAGE_KINDS and path.is_dir()
