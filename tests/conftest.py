@@ -3,11 +3,15 @@
 import gc
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from forked import Forked
+from limbeck.measure import speed_process
 from running import TELL, Started
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
 from tiny_reverser import make_marian, train_to_reverse
@@ -65,3 +69,9 @@ def started(tmp_path_factory, monkeypatch) -> Callable[[], list[Started]]:
     (site / "sitecustomize.py").write_text(TELL.format(folder=str(told)), encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH")))))
     return lambda: [Started(*json.loads(path.read_text(encoding="utf-8"))) for path in told.iterdir()]
+
+
+@pytest.fixture
+def forked_probes(monkeypatch) -> None:
+    """Models are timed in processes that need not import torch anew."""
+    monkeypatch.setattr(speed_process, "subprocess", SimpleNamespace(Popen=Forked, PIPE=subprocess.PIPE))

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+from forked import Forked
+
 QUICK = ("--epochs", "1", "--measure.no-speed", "--measure.bootstrap", "200")
 BLOCKS = ("--blocks.length", "16")
 WORDS = (*QUICK, *BLOCKS, "--batch-size", "16", "--learning-rate", "5e-3", "--train.threads", "1")  # on running text
@@ -66,18 +68,14 @@ def limbeck(*words: object, columns: int = 200) -> Said:
     return Said(code, out.getvalue(), err.getvalue())
 
 
-def _heed_ctrl_c() -> None:
-    """A shell that runs the tests in the background makes its children ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def start(*words: object, env_path: Path | None = None, **how) -> subprocess.Popen:
-    """`limbeck …` in a process and a session of its own; `env_path` is one more place to import from."""
+    """`limbeck …` in a process and a session of its own; one that has another place to import from starts anew."""
     command = [sys.executable, "-m", "limbeck", *map(str, words)]
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | how
-    path = os.pathsep.join(filter(None, [str(env_path or ""), ENVIRONMENT.get("PYTHONPATH", "")]))
-    environment = ENVIRONMENT | ({"PYTHONPATH": path} if path else {})
-    return subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=_heed_ctrl_c, **how)
+    if env_path is None:
+        return Forked(command, env=ENVIRONMENT, **how)
+    path = os.pathsep.join(filter(None, [str(env_path), ENVIRONMENT.get("PYTHONPATH", "")]))
+    return subprocess.Popen(command, env=ENVIRONMENT | {"PYTHONPATH": path}, start_new_session=True, **how)
 
 
 def start_at_terminal(*words: object) -> tuple[subprocess.Popen, Callable[[], str]]:

@@ -111,6 +111,7 @@ def test_the_lines_about_language_models_run(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:'pin_memory'")
+@pytest.mark.usefixtures("forked_probes")
 def test_the_commands_of_the_readme_run(tmp_path):
     """The Python lines have a test of their own; all other pages are run by `make docs-check`."""
     folder = sandbox.make(tmp_path / "sandbox")

@@ -13,6 +13,7 @@ from tiny import make_classifier, make_rows, make_tokenizer
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.usefixtures("forked_probes")
 def test_the_demo_ends_with_a_small_file_and_a_line_to_try_it(tmp_path, monkeypatch, capsys):
     make_classifier(layers=4).save_pretrained(tmp_path / "minilm")
     make_tokenizer().save_pretrained(tmp_path / "minilm")

@@ -142,6 +142,7 @@ def test_the_objective_of_every_step_is_named_and_cited(taught, reviews, tmp_pat
     assert "MiniLMv2" in cited
 
 
+@pytest.mark.usefixtures("forked_probes")
 def test_eval_records_hold_their_knobs_and_bench_records_their_task(masked, corpus, tmp_path):
     given = ("eval", masked, "--task", "mask-fill", "--data", corpus, *BLOCKS, "--mask.share", 0.2)
     record = ended(*given, "--out", tmp_path / "eval")

@@ -63,6 +63,7 @@ def test_a_run_ends_with_its_record_without_a_clock(job, jobs, no_clock, tmp_pat
     assert ("ctranslate2" in {artifact.name for artifact in record.artifacts}) == (job == "distill pairs")
 
 
+@pytest.mark.usefixtures("forked_probes")
 def test_one_model_without_a_speed_hides_no_other(teacher_folder, tmp_path):
     folders = {"gone": tmp_path, "teacher": teacher_folder, "student": teacher_folder}
     settings = MeasureSettings(repeats=1, rounds=5, threads=1)

@@ -174,6 +174,7 @@ def test_eval_finds_what_distill_found(kind, data, fitted, distilled, tmp_path):
         assert f"{value:.4f}" in said.out
 
 
+@pytest.mark.usefixtures("forked_probes")
 def test_bench_and_report(kind, data, fitted, distilled, tmp_path):
     """The kind of a model needs not be said."""
     few = ("--measure.repeats", 1, "--measure.rounds", 5, "--measure.threads", 1)

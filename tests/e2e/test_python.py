@@ -34,6 +34,7 @@ def test_five_lines(taught, reviews, tmp_path, capfd):
     assert result.tokenizer("a lovely film")["input_ids"]
 
 
+@pytest.mark.usefixtures("forked_probes")
 def test_a_live_teacher_rows_from_python_a_callback_and_speed(tmp_path):
     seen = []
 

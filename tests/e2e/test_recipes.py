@@ -98,6 +98,7 @@ def test_a_student_without_layers_is_refused_what_looks_at_layers(teacher, texts
 
 
 @pytest.mark.parametrize("flags", [("--recipe", "bilstm", "--augment.copies", 1), ("--student.groups", 1)], ids=str)
+@pytest.mark.usefixtures("forked_probes")
 def test_a_student_of_our_own_is_timed_and_benched(flags, teacher, texts, tmp_path):
     """It is opened in a process of its own, where nothing has made it known yet."""
     brief = ("--measure.speed", "--measure.repeats", 1, "--measure.rounds", 5)

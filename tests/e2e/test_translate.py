@@ -118,6 +118,7 @@ def test_what_a_black_box_cannot_teach_is_refused(data, tmp_path):
     assert "seq-kd" in said.err
 
 
+@pytest.mark.usefixtures("forked_probes")
 def test_a_translator_is_evaluated_in_both_engines(teacher, data, tmp_path):
     distill("seq-kd", teacher, data, tmp_path / "run", "--no-baseline", "--export", "ctranslate2")
     (export,) = Record.load(tmp_path / "run").artifacts

@@ -179,6 +179,7 @@ def test_eval_without_labels_is_refused(taught, tmp_path):
     assert "→" in said.err
 
 
+@pytest.mark.usefixtures("forked_probes")
 def test_bench_measures_each_model(taught, teacher_folder, reviews, tmp_path):
     few = ("--measure.repeats", 1, "--measure.rounds", 5, "--measure.batch-size", 16, "--measure.threads", 1)
     said = limbeck("bench", taught, "--data", reviews, *few, "--out", tmp_path / "bench")
@@ -213,6 +214,7 @@ def test_bench_looks_at_what_the_models_are(tagger, taught, masked):
     assert kind(taught, task="answer") == "answer"
 
 
+@pytest.mark.usefixtures("forked_probes")
 def test_bench_times_a_tagger_on_any_text(tagger, reviews):
     """On tagged words too: test_places.py."""
     few = ("--measure.repeats", 1, "--measure.rounds", 5, "--measure.threads", 1)

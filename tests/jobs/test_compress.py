@@ -1,10 +1,7 @@
 """A chain of passes as a run: each is measured, tokenizer and shapes may change, and a kill loses nothing."""
 
-import os
 import signal
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +9,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import chains
+import forked
 import limbeck
 from limbeck import Magnitude, Quantize
 from limbeck.core.errors import KnobError, MismatchError
@@ -102,10 +100,7 @@ def test_its_run_file_reads_back_as_the_same_run_and_a_finished_one_does_nothing
 
 def test_killed_in_the_recovery_it_ends_with_the_same_weights(home, whole, tmp_path):
     """The step folders hold the shorter tables, the factors, and the tokenizer that belongs to them."""
-    here = str(Path(chains.__file__).parent)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, *sys.path])}
-    command = [sys.executable, chains.__file__, str(home), str(tmp_path / "cut"), "2"]
-    child = subprocess.run(command, env=environment, capture_output=True, timeout=600)
+    child = forked.run([sys.executable, chains.__file__, str(home), str(tmp_path / "cut"), "2"])
     assert child.returncode == -signal.SIGKILL, child.stderr.decode()
     begun = tmp_path / "cut" / "arms" / "compressed-seed0"
     assert (begun / "step-01-apply" / "done.json").exists()

@@ -1,13 +1,10 @@
 """The steps of a recipe: Train, Apply, Snapshot, Rewind, Repeat. Broken off anywhere, they end as an unbroken run."""
 
-import os
 import re
 import signal
-import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -15,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import TrainerCallback
 
+import forked
 import tickets
 from limbeck.core.checksum import read_sealed, write_sealed
 from limbeck.core.compress import Mask, prunable
@@ -180,14 +178,7 @@ def test_broken_off_at_every_point_it_ends_like_an_unbroken_run(arm, whole, tmp_
 
 
 def test_killed_in_the_second_round_it_ends_like_an_unbroken_run(arm, whole, tmp_path):
-    here = Path(tickets.__file__).parent
-    paths = os.pathsep.join([str(here), *sys.path])
-    child = subprocess.run(
-        [sys.executable, tickets.__file__, tmp_path],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        timeout=300,
-    )
+    child = forked.run([sys.executable, tickets.__file__, tmp_path])
     assert child.returncode == -signal.SIGKILL, child.stderr.decode()
     home = tmp_path / "ticket-seed0"
     assert (home / "step-03-rewind" / "done.json").exists()

@@ -1,9 +1,7 @@
 """States of chosen layers, and answers about places: what comes from the disk is what the network shows."""
 
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -16,6 +14,7 @@ import torch
 from safetensors import safe_open
 from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
 
+from forked import Forked
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.forward import NOWHERE
 from limbeck.core.record import Shape
@@ -407,9 +406,8 @@ def write_on_and_on(folder: str) -> None:
 
 def test_a_killed_writer_leaves_whole_answers_and_is_taken_up(tmp_path):
     folder = tmp_path / "cache"
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
     for _ in range(2):
-        with subprocess.Popen([sys.executable, __file__, folder], env=env) as writer:
+        with Forked([sys.executable, __file__, folder]) as writer:
             wanted = len(list(folder.glob("shard-*.safetensors"))) + 10
             while len(list(folder.glob("shard-*.safetensors"))) < wanted and writer.poll() is None:
                 time.sleep(0.003)
