@@ -17,6 +17,7 @@ from tiny import VOCABULARY, make_classifier, make_tokenizer
 
 COMMON = {"vocab_size": len(VOCABULARY), "max_position_embeddings": 64, "pad_token_id": 0}
 SIZES = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48}
+RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_biased_input": False}
 CONFIGS = {
     "bert": lambda: hf.BertConfig(**COMMON, **SIZES),
     "roberta": lambda: hf.RobertaConfig(**COMMON, **SIZES, type_vocab_size=1),
@@ -25,6 +26,11 @@ CONFIGS = {
     "mpnet": lambda: hf.MPNetConfig(**COMMON, **SIZES),
     "albert": lambda: hf.AlbertConfig(**COMMON, **SIZES, embedding_size=16),
     "mobilebert": lambda: hf.MobileBertConfig(**COMMON, **SIZES, embedding_size=16, intra_bottleneck_size=16),
+    # The one that cannot be traced: torch's newer exporter takes its time.
+    "deberta": lambda: hf.DebertaConfig(**COMMON, **{**SIZES, "num_hidden_layers": 1}, **RELATIVE),
+    "deberta-v3": lambda: hf.DebertaV2Config(
+        **COMMON, **SIZES, **RELATIVE, share_att_key=True, norm_rel_ebd="layer_norm", position_buckets=8
+    ),
     "modernbert": lambda: hf.ModernBertConfig(**COMMON, **SIZES, local_attention=8, global_attn_every_n_layers=2),
 }
 HEADS = {

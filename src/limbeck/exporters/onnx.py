@@ -105,21 +105,31 @@ def _simplified(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, kind
         axes |= dict.fromkeys(outputs, both if kind in ("tag", "answer", "mask-fill") else {0: "batch"})
         file: Any = io.BytesIO()
         torch.onnx.export(network, sample, file, dynamo=False, dynamic_axes=axes, custom_opsets={CONTRIB: 1}, **names)
-        return simplify(_folded(file.getvalue()))
+        graph = simplify(_folded(file.getvalue()))
+        if any(x.HasField("g") for node in graph.nodes for x in node.attribute):
+            # Simplifying does not look inside branches (DeBERTa's): what it broke there is no graph any more.
+            _open(graph.copy().model().SerializeToString())
+        return graph
 
 
 def _folded(content: bytes) -> Graph:
     """Without constants that can be computed beforehand, and without what is computed twice."""
     import onnx
 
+    with tempfile.TemporaryDirectory(prefix="limbeck-onnx-") as place:
+        path = str(Path(place) / "folded.onnx")
+        _open(content, write_to=path)
+        return Graph.of(onnx.load(path))
+
+
+def _open(content: bytes, write_to: str = "") -> None:
+    """In ONNX Runtime, which refuses what is no graph; it can write what its first optimisations make of it."""
     onnxruntime = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 4
-    with tempfile.TemporaryDirectory(prefix="limbeck-onnx-") as place:
-        options.optimized_model_filepath = str(Path(place) / "folded.onnx")
-        onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        return Graph.of(onnx.load(options.optimized_model_filepath))
+    options.optimized_model_filepath = write_to
+    onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 @contextmanager
