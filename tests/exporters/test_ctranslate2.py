@@ -184,10 +184,14 @@ def test_what_cannot_be_converted_is_named_and_leaves_nothing(tmp_path, tokenize
     few = saved(tmp_path / "few", make_marian(), make_tokenizer(WORDS[:-1]))
     with pytest.raises(ModelError, match="cannot run"):
         convert(few, tmp_path / "ct2")
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "config.json").write_text('{"model_type": "limbeck-compressed-marian"}')
+    with pytest.raises(ModelError, match="which CTranslate2 does not know"):
+        convert(tmp_path / "ours", tmp_path / "ct2")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelError, match=r"no limbeck\.json"):
         CTranslate2Engine(tmp_path / "empty")
-    assert {path.name for path in tmp_path.iterdir()} == {"bert", "m2m", "blender", "few", "empty"}
+    assert {path.name for path in tmp_path.iterdir()} == {"bert", "m2m", "blender", "few", "ours", "empty"}
 
 
 def test_without_ctranslate2_nothing_is_converted(reverser_folder, tmp_path, monkeypatch):

@@ -169,3 +169,11 @@ def test_an_arm_at_the_floor_is_not_called_better() -> None:
     floor = Floor(title=TITLE, quality={record.metric: 1.0})
     assert "| better |" not in markdown_table([record.but(floor=floor)])
     assert "| at the floor |" in markdown_table([record.but(floor=floor)])
+
+
+def test_an_export_that_was_asked_for_and_failed_is_told_in_red() -> None:
+    note = "No export to onnx: the disk is full; free some space."
+    record = sample.distill().but(notes=[note])
+    asked = record.but(knobs={**record.knobs, "export": "onnx"})
+    assert ReportWarning(note, True) in warnings(asked)
+    assert note not in lines(record), "translators are exported unasked"

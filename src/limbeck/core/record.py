@@ -18,6 +18,7 @@ from limbeck.core.knob import Frozen
 from limbeck.core.task import TaskInfo
 
 SCHEMA = 1
+NO_EXPORT = "No export to "  # how a note begins of one that failed
 
 
 class Machine(Frozen):

@@ -49,6 +49,11 @@ def convert(folder: Path | str, out: Path | str, precision: Precision = "int8", 
             model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype="float32").eval()
             tokenizer = AutoTokenizer.from_pretrained(folder)
         except (OSError, ValueError) as error:
+            if "limbeck-" in str(error):  # a type of model that only we open
+                what = f"{folder} has shapes or integers of its own, which CTranslate2 does not know"
+                raise ModelError(
+                    what, "export the model from before such passes: it is rounded to int8 anyway"
+                ) from None
             what = f"{folder} is not a translator's folder: {str(error).splitlines()[0]}"
             raise ModelError(what, "give a save_pretrained folder") from None
     if first_token is not None:

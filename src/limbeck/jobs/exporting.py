@@ -12,7 +12,7 @@ from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.core.process import is_main
 from limbeck.core.progress import Watcher
-from limbeck.core.record import Artifact, Record
+from limbeck.core.record import NO_EXPORT, Artifact, Record
 from limbeck.core.task import ENCODER_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS
 from limbeck.data.batches import Split
 from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
@@ -62,7 +62,7 @@ def record_with_exports(finished: Finished, command: str, watcher: Watcher) -> R
             made.append(_exported(target, finished, watcher))
         except LimbeckError as error:
             watcher.say(f"no export to {target}: {error.problem}")
-            notes.append(f"No export to {target}: {error.problem}. {error.remedy}")
+            notes.append(f"{NO_EXPORT}{target}: {error.problem.rstrip('.')}; {error.remedy}.")
     record = build_record(finished, command, watcher, made)
     return record.but(notes=[*record.notes, *notes]) if notes else record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from limbeck.core.record import Arm, Record, Speed
+from limbeck.core.record import NO_EXPORT, Arm, Record, Speed
 from limbeck.report import chain
 from limbeck.report import figures as n
 from limbeck.report import models as m
@@ -28,7 +28,7 @@ def warnings(record: Record) -> list[ReportWarning]:
     found = [
         *(ReportWarning(text, True) for text in (*_constants(record), *_floored(record))),
         *_overlap(record),
-        *(ReportWarning(text, True) for text in (*failure_sentences(record), *_busy(record))),
+        *(ReportWarning(text, True) for text in (*failure_sentences(record), *_unexported(record), *_busy(record))),
         *_parity(record),
         *(ReportWarning(text, False) for text in (*_resegmented(record), *_nothing_bought(record), *_doubts(record))),
     ]
@@ -90,6 +90,12 @@ def failure_sentences(record: Record) -> list[str]:
 
 def _seeds(seeds: Sequence[int]) -> str:
     return f" with seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+
+
+def _unexported(record: Record) -> Iterator[str]:
+    """Exports that were asked for."""
+    if record.knobs.get("export"):
+        yield from (note for note in record.notes if note.startswith(NO_EXPORT))
 
 
 def _busy(record: Record) -> Iterator[str]:
