@@ -52,6 +52,7 @@ def test_saved_folders_are_timed_each_in_a_process_of_its_own(folder: Path, monk
         assert 50e6 < one.peak_bytes < 4e9  # a process that holds torch
 
 
+@pytest.mark.usefixtures("forked_probes")
 def test_no_model_is_given_more_than_it_reads_where_its_tokenizer_names_no_limit(folder: Path, tmp_path: Path) -> None:
     endless = shutil.copytree(folder, tmp_path / "endless")
     said = json.loads((endless / "tokenizer_config.json").read_text())
@@ -77,6 +78,7 @@ def test_each_repeat_starts_one_model_later() -> None:
     assert turns(["a", "b", "c"], 3) == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
 
 
+@pytest.mark.usefixtures("forked_probes")
 def test_a_child_that_fails_is_heard(folder: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(folder, broken)

@@ -78,6 +78,7 @@ def small(home: Path) -> Path:
     return converted(home, "int8")
 
 
+@pytest.mark.usefixtures("forked_probes")
 def test_folders_for_both_engines_are_timed_in_turn(home: Path, small: Path) -> None:
     folders = {"teacher": home, "student": small}
     settings = MeasureSettings(repeats=1, threads=1, rounds=5, batch_size=2)
