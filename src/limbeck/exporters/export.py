@@ -30,6 +30,7 @@ from limbeck.students.load import kind_of, labels_in, load_saved
 from limbeck.students.model_folder import find_folder
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 FORMAT = 1
@@ -69,7 +70,6 @@ def export(
     kind = _encoder_kind(folder, model)
     backend = fast_tokenizer(folder, tokenizer)
     from limbeck.exporters.onnx import LARGEST, onnx_graph
-    from limbeck.exporters.onnx_graph import OPSET
     from limbeck.exporters.onnx_parity import Reference, checked_float, quantized
 
     info = TaskInfo(kind=kind, labels=() if kind == "mask-fill" else labels_in(model.config))
@@ -85,9 +85,26 @@ def export(
     if content.ByteSize() > LARGEST:
         raise ModelError("the graph has over 2 GB, which is more than a file of ONNX holds", "use --to onnx-int8")
     precision = f"int{bits}" if bits else "float32"
+    facts = _facts(model, tokenizer, info, content) | {"precision": precision, "parity": figures}
+    _check_room(out, content.ByteSize())
+    with atomic_folder(out) as part:
+        (part / GRAPH).write_bytes(content.SerializeToString())
+        _write_json(part / "config.json", _config(model))
+        _write_tokenizer(part, tokenizer, backend)
+        _write_json(part / FACTS, sealed({**facts, FILES: checksums(part)}))
+    watcher.at(EXPORTING, 1.0)
+    return Exported(out, "ONNX Runtime", precision, figures | _bytes(folder, out))
+
+
+def _facts(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, info: TaskInfo, content: ModelProto
+) -> dict[str, Any]:
+    """What whoever answers with the graph must know, and where it comes from."""
+    from limbeck.exporters.onnx_graph import OPSET
+
     facts = {
         "format": FORMAT,
-        "kind": kind,
+        "kind": info.kind,
         "labels": list(info.labels),
         "inputs": [each.name for each in content.graph.input],
         "outputs": [each.name for each in content.graph.output],
@@ -97,20 +114,11 @@ def export(
         "padding_side": tokenizer.padding_side,
         "truncation_side": tokenizer.truncation_side,
         "opset": OPSET,
-        "precision": precision,
         "engine": "ONNX Runtime",
         "parent": fingerprint(model),
         "parameters": list(count_parameters(model)),
-        "parity": figures,
-    } | ({"mask_token": tokenizer.mask_token} if kind == "mask-fill" else {})
-    _check_room(out, content.ByteSize())
-    with atomic_folder(out) as part:
-        (part / GRAPH).write_bytes(content.SerializeToString())
-        _write_json(part / "config.json", _config(model))
-        _write_tokenizer(part, tokenizer, backend)
-        _write_json(part / FACTS, sealed({**facts, FILES: checksums(part)}))
-    watcher.at(EXPORTING, 1.0)
-    return Exported(out, "ONNX Runtime", precision, figures | _bytes(folder, out))
+    }
+    return facts | ({"mask_token": tokenizer.mask_token} if info.kind == "mask-fill" else {})
 
 
 def own_rows(kind: Kind) -> list[tuple[str, str]]:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from limbeck.core.errors import MismatchError, ModelError
 from limbeck.core.task import ENDS, LANGUAGE_KINDS, SEQ2SEQ_KINDS, WINDOW_KINDS, Kind, TaskInfo
-from limbeck.students.model_folder import explained_opening, find_folder, quiet, read_config, read_model, read_tokenizer
+from limbeck.students.model_folder import (
+    Misfit,
+    explained_opening,
+    find_folder,
+    quiet,
+    read_config,
+    read_model,
+    read_tokenizer,
+)
 from limbeck.students.seq2seq import decoder_start, hold_pad, settle_language
 from limbeck.students.vocabulary import vocab_size_of
 
@@ -113,25 +121,11 @@ def load(
         auto = "AutoModelForPreTraining" if next_sentence else head.auto
         model, misfit = read_model(folder, config, trust_remote_code, auto)
         tokenizer = read_tokenizer(folder, trust_remote_code, None if kind in LANGUAGE_KINDS else model)
-    missing, misshapen = misfit.missing, misfit.misshapen
     # A text classifier's head may have the shape of a token classifier's.
     has_head = kind not in WINDOW_KINDS or saved == type(model).__name__
-    if kind in SEQ2SEQ_KINDS:
-        # The weights of a classifier of such an architecture fit, but it has not learnt to write.
-        if saved.endswith(("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")):
-            raise ModelError(f"{source} is a {saved}: it has no {head.name} head to learn from", f"use {head.use}")
-        lost = sorted(missing | misshapen)
-    elif labelled and new_head:
-        lost = _of_encoder(model, missing | misshapen)
-    else:
-        lost = sorted(misshapen) or _of_encoder(model, missing)
-    if lost:
-        raise ModelError(
-            f"{source} lacks {len(lost)} weights of the size its config says, such as {lost[0]}",
-            "config and weights are of different models: copy or download both again",
-        )
-    if not new_head and (missing or not has_head):
-        raise _no_head(source, kind, missing)
+    _check_weights(source, kind, model, misfit, saved, new_head)
+    if not new_head and (misfit.missing or not has_head):
+        raise _no_head(source, kind, misfit.missing)
     if kind in SEQ2SEQ_KINDS:
         settle_language(source, model, tokenizer, decoder_start(model))
         vocab_size_of(model, tokenizer)  # or refuses
@@ -144,6 +138,28 @@ def load(
     elif labelled and info is not None and kind != "answer":
         _check_labels(source, model.config, info)
     return model, tokenizer
+
+
+def _check_weights(
+    source: str | Path, kind: str, model: PreTrainedModel, misfit: Misfit, saved: str, new_head: bool
+) -> None:
+    """Refuses weights that do not fit, other than those of a head that may be new."""
+    missing, misshapen = misfit.missing, misfit.misshapen
+    if kind in SEQ2SEQ_KINDS:
+        # The weights of a classifier of such an architecture fit, but it has not learnt to write.
+        if saved.endswith(("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")):
+            head = _HEADS[kind]
+            raise ModelError(f"{source} is a {saved}: it has no {head.name} head to learn from", f"use {head.use}")
+        lost = sorted(missing | misshapen)
+    elif new_head and kind not in LANGUAGE_KINDS:
+        lost = _of_encoder(model, missing | misshapen)
+    else:
+        lost = sorted(misshapen) or _of_encoder(model, missing)
+    if lost:
+        raise ModelError(
+            f"{source} lacks {len(lost)} weights of the size its config says, such as {lost[0]}",
+            "config and weights are of different models: copy or download both again",
+        )
 
 
 def _load_as_saved(source: str | Path, trust_remote_code: bool) -> Loaded:
