@@ -16,7 +16,7 @@ from story import WORK, limbeck, publish
 PLACE = WORK / "small_multi30k"
 STUDENT = (
     *("--preset", "deep-shallow", "--student.hidden", 128, "--student.feed-forward", 256),
-    *("--epochs", 10, "--batch-size", 64, "--train.evals-per-epoch", 1, "--train.warmup", 0.06, "--seeds", 3),
+    *("--epochs", 6, "--batch-size", 64, "--train.evals-per-epoch", 1, "--train.warmup", 0.06, "--seeds", 3),
     *("--no-baseline", "--export", "ctranslate2", "--measure.speed", "--measure.threads", 1, "--measure.examples", 0),
 )
 
