@@ -1,14 +1,12 @@
 """Answers that anyone can work out from a uid, and processes that fill a store with them until done or killed."""
 
-import os
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from forked import Forked
 from limbeck.core.trace import Sampled, Top
 from limbeck.teachers import topk as module
 from limbeck.teachers.codec import TopArrays, TopCodec
@@ -81,50 +79,11 @@ def fill(folder: Path, first: int, last: int, told: Path, batch: int = 4) -> Non
             said.flush()
 
 
-class Nursery:
-    """A process that has imported everything and forks writers on demand: each is born in milliseconds."""
-
-    def __init__(self, script: str = __file__) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, script],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-
-    def _ask(self, *words: object) -> int:
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
-
-    def start(self, *words: object) -> int:
-        """The process id of a writer with these arguments."""
-        return self._ask("start", *words)
-
-    def wait(self, pid: int) -> int:
-        """Its exit code, or minus the signal that ended it."""
-        return self._ask("wait", pid)
-
-    def close(self) -> None:
-        self.process.communicate()
-
-
-def tend(work: Callable[..., None]) -> None:
-    for line in sys.stdin:
-        match line.split():
-            case ["start", *words]:
-                pid = os.fork()
-                if not pid:
-                    try:
-                        work(*words)
-                    except BaseException:
-                        os._exit(1)
-                    os._exit(0)
-                print(pid, flush=True)
-            case ["wait", pid]:
-                print(os.waitstatus_to_exitcode(os.waitpid(int(pid), 0)[1]), flush=True)
+def writer(*words: object, script: str = __file__) -> Forked:
+    """A process that fills a store; born in milliseconds."""
+    return Forked([sys.executable, script, *map(str, words)])
 
 
 if __name__ == "__main__":
-    tend(lambda folder, first, last, told: fill(Path(folder), int(first), int(last), Path(told)))
+    folder, first, last, told = sys.argv[1:]
+    fill(Path(folder), int(first), int(last), Path(told))

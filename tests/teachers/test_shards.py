@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -111,11 +112,8 @@ def shards(folder):
     return sorted(path for path in folder.glob("shard-*") if path.suffix != ".damaged")
 
 
-@pytest.fixture(scope="module")
-def nursery():
-    nursery = filling.Nursery(__file__)
-    yield nursery
-    nursery.close()
+def writer(*words):
+    return filling.writer(*words, script=__file__)
 
 
 def until(condition):
@@ -137,21 +135,21 @@ def test_what_is_kept_is_served_and_only_that(tmp_path, kind):
 
 
 @pytest.mark.slow
-def test_processes_that_fill_one_folder_at_once_lose_nothing(tmp_path, name, kind, nursery):
-    both = [nursery.start(name, tmp_path / "store", first, first + 28) for first in (0, 12)]
-    assert [nursery.wait(pid) for pid in both] == [0, 0]
+def test_processes_that_fill_one_folder_at_once_lose_nothing(tmp_path, name, kind):
+    both = [writer(name, tmp_path / "store", first, first + 28) for first in (0, 12)]
+    assert [one.wait() for one in both] == [0, 0]
     store = kind.open(tmp_path / "store")
     assert not store.lacks(UIDS).any()
     assert not store.damaged
     assert kind.serves_the_truth(store, UIDS)
 
 
-def test_a_killed_writer_loses_the_batch_in_hand_at_most(tmp_path, name, kind, nursery):
+def test_a_killed_writer_loses_the_batch_in_hand_at_most(tmp_path, name, kind):
     folder = tmp_path / "store"
-    pid = nursery.start(name, folder, 0, 4000)
+    child = writer(name, folder, 0, 4000)
     until(lambda: len(shards(folder)) >= 3)
-    os.kill(pid, signal.SIGKILL)
-    assert nursery.wait(pid) == -signal.SIGKILL
+    child.kill()
+    assert child.wait() == -signal.SIGKILL
     written = len(shards(folder))
     store = kind.open(folder)
     assert (~store.lacks(np.arange(4000))).sum() == 4 * written
@@ -285,16 +283,16 @@ def test_whoever_makes_a_folder_waits_for_the_lock(tmp_path, kind):
     assert [path.name for path in tmp_path.iterdir()] == ["index.json"]
 
 
-def test_whoever_merges_waits_for_the_lock(tmp_path, nursery):
+def test_whoever_merges_waits_for_the_lock(tmp_path):
     store = TopKCache(tmp_path, filling.ABOUT, write=True)
     for some in (UIDS[:10], UIDS[10:]):
         store.add(some, *filling.tops(some))
     with FileLock(tmp_path / ".lock"):
-        pid = nursery.start("topk", tmp_path, 100, 104)
+        child = writer("topk", tmp_path, 100, 104)
         until(lambda: len(shards(tmp_path)) == 3)
         time.sleep(0.3)
         assert len(shards(tmp_path)) == 3, "it merged what is locked"
-    assert nursery.wait(pid) == 0
+    assert child.wait() == 0
     assert len(shards(tmp_path)) == 1
 
 
@@ -319,8 +317,5 @@ def test_the_disk_a_fill_takes_is_known_before(tmp_path):
 
 
 if __name__ == "__main__":
-
-    def work(name: str, folder: str, first: str, last: str) -> None:
-        STORES[name].fill(STORES[name].open(Path(folder)), np.arange(int(first), int(last)), seconds=0.02)
-
-    filling.tend(work)
+    name, folder, first, last = sys.argv[1:]
+    STORES[name].fill(STORES[name].open(Path(folder)), np.arange(int(first), int(last)), seconds=0.02)

@@ -330,13 +330,6 @@ def test_a_teacher_answers_from_the_store(filled, tmp_path):
     assert teacher.has == teacher.answer(asking(uids, filling.counts_of(uids))).has == Want.SAMPLED
 
 
-@pytest.fixture(scope="module")
-def nursery():
-    nursery = filling.Nursery()
-    yield nursery
-    nursery.close()
-
-
 def said_in(told: Path) -> set[int]:
     whole_lines = told.read_text().split("\n")[:-1] if told.exists() else []
     return {int(uid) for line in whole_lines for uid in line.split()}
@@ -349,9 +342,9 @@ def until_more_is_told(told: Path, before: int = 0) -> None:
         time.sleep(0.002)
 
 
-def test_two_processes_fill_one_store_while_a_third_reads(tmp_path, nursery):
+def test_two_processes_fill_one_store_while_a_third_reads(tmp_path):
     folder, both = tmp_path / "store", [tmp_path / "one", tmp_path / "other"]
-    pids = [nursery.start(folder, 0, 240, both[0]), nursery.start(folder, 120, 360, both[1])]
+    writers = [filling.writer(folder, 0, 240, both[0]), filling.writer(folder, 120, 360, both[1])]
     for told_by_one in both:
         until_more_is_told(told_by_one)
     reader, seen = TopKCache.open(folder), 0
@@ -364,25 +357,25 @@ def test_two_processes_fill_one_store_while_a_third_reads(tmp_path, nursery):
         assert len(there) >= seen
         seen = len(there)
         assert serves_the_truth(reader, np.random.default_rng(seen).permutation(there))
-    assert [nursery.wait(pid) for pid in pids] == [0, 0]
+    assert [one.wait() for one in writers] == [0, 0]
     store = TopKCache.open(folder)
     assert serves_the_truth(store, range(360))
     assert not store.damaged
     assert sum(store._tokens(shard) < 300 for shard in store.shards.values()) <= 1
 
 
-def test_a_killed_writer_loses_the_batch_in_hand_at_most(tmp_path, nursery):
+def test_a_killed_writer_loses_the_batch_in_hand_at_most(tmp_path):
     chance = random.Random(0)
     folder, told, copy = tmp_path / "store", tmp_path / "told", tmp_path / "copy"
     rounds, batch, many = 15, 4, 100_000
     for kills in range(1, rounds + 1):
         before = len(said_in(told))
-        pid = nursery.start(folder, 0, many, told)
+        writer = filling.writer(folder, 0, many, told)
         if kills % 5:  # every fifth may die while it opens the store
             until_more_is_told(told, before)
         time.sleep(chance.uniform(0, 0.1))
-        os.kill(pid, signal.SIGKILL)
-        assert nursery.wait(pid) == -signal.SIGKILL
+        writer.kill()
+        assert writer.wait() == -signal.SIGKILL
         if not (folder / "index.json").exists():
             continue
         shutil.copytree(folder, copy)  # what the next writer finds is not touched by this look at it
