@@ -1,6 +1,7 @@
 """Exported folders in the verbs: they answer and are measured as the folders they come from, and cannot learn."""
 
 import csv
+import shlex
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 import limbeck
 from exported import KINDS, LONG, TEXTS, folders, same
-from limbeck.cli.answers import answered_at_once
+from limbeck.cli.answers import answered_at_once, try_line
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.record import Record
 from running import limbeck as command
@@ -28,6 +29,14 @@ INPUTS = {
     "answer": [("the film", text) for text in (*TEXTS[:4], LONG)],
     "mask-fill": ["the [MASK] is good", "", "a [MASK] with a [MASK]"],
 }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_line_to_try_a_file_gives_an_answer(kind):
+    program, *words = shlex.split(try_line(folders(kind)[1], kind))
+    said = command(*words)
+    assert (program, said.code) == ("limbeck", 0), said.err
+    assert said.out.strip()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
     Answered = Iterator[tuple[tuple[str, ...], Answer]]  # a text, or two, with their answer
 
+_TO_TRY = {"mask-fill": '"a [MASK] film"', "answer": '"a question" "a text with its answer"'}
 _WHOLE_TEXTS = ("classify", "multilabel", "regress")
 
 
@@ -37,6 +40,12 @@ def answered_at_once(arguments: Sequence[str]) -> bool:
         return False
     show(iter([(tuple(texts), answers[0])]))
     return True
+
+
+def try_line(folder: Path, kind: str) -> str:
+    """What a person types to see a folder answer."""
+    texts = _TO_TRY.get(kind, '"some text"')
+    return f"limbeck predict {shlex.quote(str(folder))} {texts}"
 
 
 def show(found: Answered) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from limbeck.cli.answers import try_line
 from limbeck.cli.flags import with_knobs
 from limbeck.cli.verb import begin, gather, need_out
 from limbeck.jobs.settings import ExportRun
@@ -61,4 +61,4 @@ def described(found: Exported) -> list[str]:
         lines.append(f"quality {name} {figures[name]:.4f}, the source's {figures[f'source_{name}']:.4f}")
     if left := int(figures.get("float_weights", 0)):
         lines.append(f"float   {left} weights that suffer from integers stay float32")
-    return [*lines, f'try     limbeck predict {shlex.quote(str(found.path))} "some text"']
+    return [*lines, f"try     {try_line(found.path, found.kind)}"]

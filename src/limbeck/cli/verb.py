@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.console import Console, RenderableType
 
+from limbeck.cli.answers import try_line
 from limbeck.core.errors import KnobError
 from limbeck.core.process import is_main
 from limbeck.core.record import Record
@@ -109,5 +110,5 @@ def try_it(record: Record, folder: Path) -> None:
     made = [one for one in record.artifacts if one.path.startswith(f"{EXPORTS}/")]
     if made:
         smallest = min(made, key=lambda one: one.size.bytes_in_all if one.size else 0)
-        line = f'limbeck predict {shlex.quote(str(folder / smallest.path))} "some text"'
+        line = try_line(folder / smallest.path, record.task.kind)
         Console().print(f"try it  {line}", markup=False, highlight=False, soft_wrap=True)

@@ -44,6 +44,7 @@ _PREFIXES = ("limbeck-compressed-", "limbeck-shared-")  # of model types that ar
 @dataclass(frozen=True)
 class Exported:
     path: Path
+    kind: Kind
     engine: str
     precision: str
     figures: dict[str, float] = field(default_factory=dict)  # bytes, and the parity with its source
@@ -93,7 +94,7 @@ def export(
         _write_tokenizer(part, tokenizer, backend)
         _write_json(part / FACTS, sealed({**facts, FILES: checksums(part)}))
     watcher.at(EXPORTING, 1.0)
-    return Exported(out, "ONNX Runtime", precision, figures | _bytes(folder, out))
+    return Exported(out, kind, "ONNX Runtime", precision, figures | _bytes(folder, out))
 
 
 def _facts(
@@ -207,4 +208,4 @@ def _to_ctranslate2(folder: Path, out: Path, texts: Sequence[str]) -> Exported:
         figures = checked_translator(folder, convert(folder, Path(place) / "int8"), texts)
         with atomic_folder(out) as part:
             shutil.copytree(Path(place) / "int8", part, dirs_exist_ok=True)
-    return Exported(out, "CTranslate2", "int8", figures | _bytes(folder, out))
+    return Exported(out, "translate", "CTranslate2", "int8", figures | _bytes(folder, out))
