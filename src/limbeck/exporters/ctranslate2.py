@@ -21,6 +21,7 @@ from limbeck.core.progress import no_progress_bars
 from limbeck.engines.ctranslate2 import FACTS, import_ctranslate2
 from limbeck.engines.transformers import generation_config, max_length
 from limbeck.measure.size import count_parameters
+from limbeck.students.families import model_type
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -44,16 +45,16 @@ def convert(folder: Path | str, out: Path | str, precision: Precision = "int8", 
     import_ctranslate2()
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+    if model_type(Path(folder)).startswith("limbeck-"):
+        raise ModelError(
+            f"{folder} has shapes or integers of its own, which CTranslate2 does not know",
+            "export the model from before such passes: it is rounded to int8 anyway",
+        )
     with no_progress_bars():
         try:
             model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype="float32").eval()
             tokenizer = AutoTokenizer.from_pretrained(folder)
         except (OSError, ValueError) as error:
-            if "limbeck-" in str(error):  # a type of model that only we open
-                what = f"{folder} has shapes or integers of its own, which CTranslate2 does not know"
-                raise ModelError(
-                    what, "export the model from before such passes: it is rounded to int8 anyway"
-                ) from None
             what = f"{folder} is not a translator's folder: {str(error).splitlines()[0]}"
             raise ModelError(what, "give a save_pretrained folder") from None
     if first_token is not None:

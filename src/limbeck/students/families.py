@@ -116,13 +116,18 @@ def register() -> None:
 
 def register_if_ours(folder: Path) -> None:
     """The same, only if the model in a folder needs it: it imports every architecture that can share."""
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # whoever opens it says what is wrong
-        return
-    model_type = str(config.get("model_type", ""))
-    inner = model_type.removeprefix(COMPRESSED)
+    kind = model_type(folder)
+    inner = kind.removeprefix(COMPRESSED)
     if inner.startswith(OURS):
         register()
-    if inner != model_type:
-        register_compressed(model_type)
+    if inner != kind:
+        register_compressed(kind)
+
+
+def model_type(folder: Path) -> str:
+    """As config.json has it; "" where it cannot be read, of which whoever opens it says what is wrong."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return str(config.get("model_type", "")) if isinstance(config, dict) else ""
