@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from accelerate.utils import memory
 
 from forked import Forked
 from limbeck.measure import speed_process
@@ -19,9 +20,11 @@ from tiny_reverser import make_tokenizer as make_words
 
 
 def pytest_collection_finish() -> None:
-    """The Trainer collects garbage after each training; torch's and transformers' million objects are none."""
+    """The Trainer collects garbage after each training. torch's and transformers' million objects are none, and without
+    a GPU nothing waits to be freed."""
     gc.collect()
     gc.freeze()
+    memory.clear_device_cache = lambda garbage_collection=False: None
 
 
 @pytest.fixture(scope="session")
