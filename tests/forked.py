@@ -71,6 +71,7 @@ def ask(what: dict[str, Any], files: list[int] | None = None) -> Any:
 
 @cache
 def nursery(owner: int) -> socket.socket:
+    """Where the process `owner` asks; one that was forked from it has a nursery of its own."""
     ours, theirs = socket.socketpair()
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, __file__, str(theirs.fileno())]
@@ -141,13 +142,11 @@ def _born(asked: dict[str, Any], files: list[int], asking: socket.socket) -> int
 
 
 def _become(asked: dict[str, Any]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which the nursery does not heed
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
-    for name, how in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        place = ("stdin", "stdout", "stderr").index(name)
+    for place, (name, how) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         setattr(sys, name, open(place, how, encoding="utf-8", buffering=1, closefd=False))  # noqa: SIM115
     sys.argv = [asked["what"], *asked["words"]]
     (runpy.run_module if asked["module"] else runpy.run_path)(asked["what"], run_name="__main__")

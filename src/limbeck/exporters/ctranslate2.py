@@ -21,7 +21,7 @@ from limbeck.core.progress import no_progress_bars
 from limbeck.engines.ctranslate2 import FACTS, import_ctranslate2
 from limbeck.engines.transformers import generation_config, max_length
 from limbeck.measure.size import count_parameters
-from limbeck.students.families import model_type
+from limbeck.students.families import OURS, model_type
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -45,7 +45,7 @@ def convert(folder: Path | str, out: Path | str, precision: Precision = "int8", 
     import_ctranslate2()
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    if model_type(Path(folder)).startswith("limbeck-"):
+    if model_type(Path(folder)).startswith(OURS):
         raise ModelError(
             f"{folder} has shapes or integers of its own, which CTranslate2 does not know",
             "export the model from before such passes: it is rounded to int8 anyway",
