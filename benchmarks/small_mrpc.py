@@ -11,7 +11,10 @@ from __future__ import annotations
 from encoders import MRPC
 from story import tell
 
-STUDENT = ["--preset", "small", "--export", "onnx-int8", "--stages.hidden.epochs", 3, "--epochs", 6, "--no-baseline"]
+STUDENT = (
+    *("--preset", "small", "--export", "onnx-int8", "--stages.hidden.epochs", 3, "--epochs", 6, "--no-baseline"),
+    *("--measure.speed", "--measure.threads", 1),
+)
 
 if __name__ == "__main__":
     tell("small_mrpc", data=MRPC, teacher=["--epochs", 4], student=STUDENT)
