@@ -1,6 +1,8 @@
 """A tokenizer that changes in the middle of a run, for tasks other than texts: their rows are encoded anew too."""
 
 import pytest
+import torch
+from transformers import AutoTokenizer, TrainerCallback
 
 import limbeck
 from limbeck.core.errors import KnobError
@@ -49,12 +51,68 @@ def test_a_trimmed_model_is_measured_on_its_rows_in_its_own_tokens(kind, tmp_pat
         assert trimmed.quality["bleu"] == pytest.approx(start.quality["bleu"], abs=5)
 
 
-def test_a_language_model_learns_the_teachers_tokens_before_they_change_not_behind(tmp_path):
-    network, tokenizer, rows, knobs = make("mask-fill")
-    folder = save(network, tokenizer, tmp_path / "model")
-    with pytest.raises(KnobError, match="learns the teacher's tokens") as caught:
-        limbeck.compress(
-            folder, "vocabulary,magnitude", data=rows, task="mask-fill", teacher="self", out=tmp_path / "out", **knobs
-        )
-    assert caught.value.remedy == "put that pass last, behind every training"
+class Stop(TrainerCallback):
+    """Ends a run in its first training, as Ctrl-C does."""
+
+    def on_step_end(self, *_, **__):
+        raise KeyboardInterrupt
+
+
+def recovered(folder, rows, out, **knobs):
+    """A lossless copy of the teacher, which then learns from it."""
+    train = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-4, "evals_per_epoch": 1}
+    knobs = {"recover": "vocabulary", "train": train, "measure": MEASURE, **knobs}
+    return limbeck.compress(folder, "vocabulary", data=rows, teacher="self", out=out, **knobs)
+
+
+def losses(found):
+    """Of the first steps."""
+    return found.record.arm("compressed").runs[0].curve[0].terms
+
+
+def make_sure(kind, folder):
+    """A teacher that is sure of its answers, without dropout."""
+    network, tokenizer, rows, knobs = make(kind)
+    for weight in network.parameters():
+        weight.data *= (4.0 if kind == "translate" else 20.0) if weight.dim() > 1 else 1.0
+    for name in network.config.to_dict():
+        if "dropout" in name or name.endswith("pdrop"):
+            setattr(network.config, name, 0.0)
+    return save(network, tokenizer, folder), rows, knobs
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("kind", ["mask-fill", "generate", "translate"])
+def test_a_trimmed_model_learns_the_teachers_tokens_under_their_new_numbers(kind, live, tmp_path):
+    """A copy of the teacher has nothing to learn; a cache also knows of the mass that went."""
+    folder, rows, knobs = make_sure(kind, tmp_path / "model")
+    knobs |= {"objective": {"word-kd": {}} if live else {"truncated": {"k": 5}}, "teacher_cache": {"live": live}}
+    knobs |= {"translate": {"test_beam": 1, "targets": "gold"}} if kind == "translate" else {"hidden": 0.0}
+    found = recovered(folder, rows, tmp_path / "out", task=kind, **knobs)
+    assert len(found.tokenizer) < len(AutoTokenizer.from_pretrained(folder))
+    if live:
+        assert losses(found)["word"] == pytest.approx(0, abs=1e-6)
+    else:
+        assert abs(losses(found)["truncated"]) < 0.35  # the mass that went; under wrong numbers 0.55 and more
+        assert (tmp_path / "out" / "teacher-cache").exists()
+
+
+def test_a_trimmed_translator_learns_the_teachers_translations_and_a_stopped_run_goes_on(tmp_path):
+    folder, rows, _ = make_sure("translate", tmp_path / "model")
+    anything = {"longest": 6, "cut": True, "ratio": 100.0, "copies": True}
+    knobs = {"task": "translate", "translate": {"test_beam": 1, "targets": "beam", **anything}}
+    whole = recovered(folder, rows, tmp_path / "whole", **knobs)
+    with pytest.raises(KeyboardInterrupt):
+        recovered(folder, rows, tmp_path / "cut", callbacks=[Stop()], **knobs)
+    assert (tmp_path / "cut" / "arms" / "compressed-seed0" / "step-00-apply" / "done.json").exists()
+    found = recovered(folder, rows, tmp_path / "cut", resume=True, **knobs)
+    ours, theirs = (run.student.state_dict() for run in (found, whole))
+    assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
+
+
+def test_tokens_that_are_split_otherwise_are_not_learnt_from_the_teacher(tmp_path):
+    folder, rows, knobs = make_sure("mask-fill", tmp_path / "model")
+    with pytest.raises(KnobError, match="splits texts otherwise") as caught:
+        recovered(folder, rows, tmp_path / "out", task="mask-fill", vocabulary={"mode": "aggressive"}, **knobs)
+    assert "--vocabulary.mode lossless" in caught.value.remedy
     assert not (tmp_path / "out" / "arms").exists()

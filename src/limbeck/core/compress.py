@@ -6,7 +6,7 @@ A masked weight is 0 and stays 0: training holds the mask after every optimiser 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -123,6 +123,7 @@ class Calibration:
     texts: Sequence[tuple[str, ...]] = ()  # of each row: its text, or text and pair
     processor: Any = None
     held_out: Sequence[tuple[str, ...]] = ()  # texts of dev, to count on what no training row holds
+    pieces: Collection[int] = ()  # token ids that must stay, since what is learnt afterwards speaks of them
 
 
 @dataclass(frozen=True)

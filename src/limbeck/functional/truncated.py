@@ -111,13 +111,14 @@ def drawn_cross_entropy(drawn: Sampled, log_q: Tensor) -> Tensor:
     return -(drawn.weights * pick(log_q, drawn.ids)).sum(-1)
 
 
-def remapped(found: TopOrSampled, old_ids: Sequence[int]) -> TopOrSampled:
+def remapped(found: TopOrSampled, old_ids: Sequence[int] | Tensor) -> TopOrSampled:
     """The same over a trimmed vocabulary, in which id n was old_ids[n].
 
     Of a top, the mass of tokens that went joins the rest: their places come last, with the id −1 and no probability.
     Draws that went count nothing."""
-    new = torch.full((max(old_ids) + 2,), -1, device=found.ids.device)
-    new[torch.tensor(old_ids, device=new.device)] = torch.arange(len(old_ids), device=new.device)
+    old = torch.as_tensor(old_ids, device=found.ids.device)
+    new = torch.full((int(old.max()) + 2,), -1, device=old.device)
+    new[old] = torch.arange(len(old), device=old.device)
     ids = new[found.ids.clamp(max=len(new) - 1)]
     if isinstance(found, Sampled):
         return replace(found, ids=ids.clamp(min=0), weights=found.weights.masked_fill(ids < 0, 0.0))

@@ -11,6 +11,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
+from limbeck.core.compress import Pass
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.fingerprint import fingerprint, tokenizers_equal
 from limbeck.core.objective import Objective, bridges, misfits, requests, wants
@@ -49,6 +50,10 @@ class Training:
     final: bool = True  # the main step or one after it
     evals: int = 0  # dev measurements in all; 0: as many in each epoch as the schedule has
     teacher: Teacher = field(default_factory=NoTeacher)
+
+    @property
+    def uses_teacher(self) -> bool:
+        return bool(self.teacher_request.want) or self.targets not in (ALL, GOLD)
 
     @property
     def evaluated(self) -> bool:
@@ -113,7 +118,11 @@ class ArmPlan:
 
     @property
     def uses_teacher(self) -> bool:
-        return bool(self.teacher_request.want) or any(step.targets not in ("", GOLD) for step in self.trainings)
+        return self.is_taught_from(0)
+
+    def is_taught_from(self, number: int) -> bool:
+        """Whether a teacher is used in this step or a later one."""
+        return any(isinstance(step, Training) and step.uses_teacher for step in self.steps[number:])
 
     def with_trainings(self, trainings: Iterable[Training]) -> ArmPlan:
         """The same with its training steps replaced by these, in order."""
@@ -291,10 +300,12 @@ def planned_steps(run: Run, info: TaskInfo, student: Shape, teacher: Shape) -> t
         return replace(step, student_request=mine, teacher_request=theirs)
 
     found = tuple(requesting(step) if isinstance(step, Training) else step for step in steps)
-    new = next((n for n, step in enumerate(found) if isinstance(step, Apply) and step.compress.retokenizes), len(found))
-    for step in found[new:]:
-        if isinstance(step, Training):
-            check_after_retokenizing(run, step.teacher_request.want, step.targets, info.over_vocabulary)
+    changed: list[Pass] = []  # the passes so far that bring another tokenizer
+    for step in found:
+        if isinstance(step, Apply) and step.compress.retokenizes:
+            changed.append(step.compress)
+        elif isinstance(step, Training) and step.uses_teacher and changed:
+            check_after_retokenizing(run, changed, step.teacher_request.want, info.over_vocabulary)
     return found
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 
+from limbeck.core.compress import Pass
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.progress import Silent
 from limbeck.core.trace import ATTENTION_PARTS, NoTeacher, Teacher, Want
 from limbeck.data.batches import Dataset, Split
+from limbeck.data.renumbered import PieceRows, renumbered
 from limbeck.jobs.settings import Run
 from limbeck.measure.evaluator import Evaluation
-from limbeck.tasks.base import ALL, GOLD, EncodedData, Inputs, Model, Setup, Task
+from limbeck.tasks.base import ALL, EncodedData, Inputs, Model, Setup, Task
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,15 @@ class ArmRows:
         return not after.info.in_windows or not any(resegmented(before, after, split) for split in ("dev", "test"))
 
 
+def with_old_rows(before: EncodedData, after: EncodedData) -> EncodedData:
+    """With the training rows of `before` in the new ids, for a teacher of their tokens."""
+    rows = {
+        targets: renumbered(cast(PieceRows, one), before.processor, after.processor)
+        for targets, one in before.rows.items()
+    }
+    return replace(after, rows=rows, size=before.size)
+
+
 def resegmented(before: EncodedData, after: EncodedData, split: str = "train") -> int:
     """How many rows of a split are other pieces of text after a change of tokenizer."""
     old, new = (data.rows[ALL] if split == "train" else data.evaluator.splits[split] for data in (before, after))
@@ -79,13 +91,19 @@ def check_segmentation(before: EncodedData, after: EncodedData, what: Want) -> N
         )
 
 
-def check_after_retokenizing(run: Run, want: Want, targets: str, over_vocabulary: bool) -> None:
-    """Refuses, before the first step, a training that could not be right behind a pass that changes the tokenizer."""
-    if over_vocabulary and (want or targets not in (ALL, GOLD)):
+def check_after_retokenizing(run: Run, passes: Sequence[Pass], want: Want, over_vocabulary: bool) -> None:
+    """Refuses, before the first step, what a teacher could not teach rightly behind passes that change the tokenizer.
+
+    Tokens that stay are only renumbered, and a teacher of tokens with them, live or cached."""
+    lossy = [one.name for one in passes if one.recoverable]
+    if over_vocabulary and lossy:
         raise KnobError(
-            "a pass changes the tokenizer before a training that learns the teacher's tokens, which are of the old one",
-            "put that pass last, behind every training",
+            f"'{lossy[0]}' splits texts otherwise before a training that learns the teacher's tokens, which are those "
+            "of the old split",
+            "keep every piece of the training rows (--vocabulary.mode lossless), or put that pass last",
         )
+    if over_vocabulary:
+        return
     if want & ATTENTION_PARTS or (want and run.teacher_cache.live):
         raise KnobError(
             f"a pass changes the tokenizer before a training that runs the teacher at every step, for its {want}",

@@ -38,11 +38,12 @@ from limbeck.core.process import barrier, is_main
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Artifact, CurvePoint, Disagreement, SeedResult
 from limbeck.core.tap import install, uninstall
-from limbeck.core.trace import ATTENTION_PARTS, PER_TEXT, Batch, Want
+from limbeck.core.trace import ATTENTION_PARTS, PER_TEXT, Batch, Teacher, Want
 from limbeck.data.batches import Split, to_batch
+from limbeck.data.renumbered import PieceRows, ids_before
 from limbeck.jobs.chain import START, label_of, make_artifact, read_shape, save_shape
 from limbeck.jobs.plan import ArmPlan, PlannedStep, Training, Trial
-from limbeck.jobs.retokenize import check_segmentation, resegmented
+from limbeck.jobs.retokenize import check_segmentation, resegmented, with_old_rows
 from limbeck.measure.evaluator import Evaluation
 from limbeck.measure.size import size_of
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot
@@ -50,6 +51,7 @@ from limbeck.students.load import name_outputs
 from limbeck.students.model_folder import quiet, save_folder
 from limbeck.students.seq2seq import hold_pad
 from limbeck.tasks.base import ALL, EncodedData, Model
+from limbeck.teachers.remapped import RemappedTeacher
 from limbeck.training.bridges import add_bridges, drop_bridges
 from limbeck.training.callbacks import HoldMask, Watch, check_checkpoint, switching
 from limbeck.training.standardise import Scale, final_linear, start_at_mean
@@ -210,7 +212,7 @@ class _TrialRunner:
         folder, done = self._folder(number), False
         if (folder / DONE).exists():
             with _mended(folder, "this step is run again", self.watcher):
-                self._load_step(folder)
+                self._load_step(number, folder)
                 done = True
         if not done:
             arm, took = self.trial.arm, self.progress.seconds
@@ -249,7 +251,7 @@ class _TrialRunner:
         self._at(number, f"applying {compress.name}")
         self.model.cpu().eval()  # where the batches are
         began = time.monotonic()
-        change = compress.apply(self.model, self.mask, self._calibration(compress, rows))
+        change = compress.apply(self.model, self.mask, self._calibration(number, compress, rows))
         seconds = time.monotonic() - began
         self.mask = change.mask
         self.reshaped = self.reshaped or compress.reshapes or change.processor is not None
@@ -261,12 +263,20 @@ class _TrialRunner:
     def _retokenize(self, number: int, processor: Any) -> None:
         """The same rows in the new tokens. A teacher's outputs still fit by uid; those per token are checked."""
         arm, before = self.trial.arm, self.data
-        assert arm.source is not None
-        self.processor, self.data = processor, arm.source.encode(Model(self.model, processor), before)
+        self._encode(number, processor, before)
+        if self.data.info.over_vocabulary:  # whose rows are the same, renumbered
+            return
         later = (step.teacher_request.want for step in arm.steps[number:] if isinstance(step, Training))
         learnt = reduce(or_, later, Want.NOTHING)
         if by_token := self._by_token(learnt):
             check_segmentation(before, self.data, by_token)
+
+    def _encode(self, number: int, processor: Any, before: EncodedData) -> None:
+        arm = self.trial.arm
+        assert arm.source is not None
+        self.processor, self.data = processor, arm.source.encode(Model(self.model, processor), before)
+        if self.data.info.over_vocabulary and arm.is_taught_from(number):
+            self.data = with_old_rows(arm.data, self.data)
 
     def _by_token(self, want: Want) -> Want:
         """What of a teacher's outputs fits a row only if it is the same pieces of text."""
@@ -312,11 +322,12 @@ class _TrialRunner:
         eval_steps = dev * len(data.evaluator.dev) / (3 * batch)
         watch = Watch(self.watcher, self.trial.title, data.info.metric, part, eval_steps)
         held = [HoldMask(self.mask)] if self.mask.live else []
-        by_token = self._by_token(step.teacher_request.want)
+        over = data.info.over_vocabulary  # then dev has other uids now
+        by_token = step.teacher_request.want if over else self._by_token(step.teacher_request.want)
         return Distiller(
             self.model,
             objective=step.objective,
-            teacher=step.teacher,
+            teacher=self._teacher(step),
             task=data.info,
             schedule=step.schedule,
             train=data.train(step.targets),
@@ -329,21 +340,31 @@ class _TrialRunner:
             best=step.evaluated,
             evals=step.evals,
             scale=self.scale if final_linear(self.model) else None,
-            dev_loss=data is arm.data or not (by_token and resegmented(arm.data, data, "dev")),
+            dev_loss=data is arm.data or not (by_token and (over or resegmented(arm.data, data, "dev"))),
             **(data.evaluator.while_training() if step.evaluated else {}),
             callbacks=[*held, watch, *switching(step.teacher), *self.callbacks],
         )
 
-    def _calibration(self, compress: Pass, rows: int) -> Calibration:
+    def _teacher(self, step: Training) -> Teacher:
+        """Of tokens under the numbers that they have now."""
+        before = self.trial.arm.data
+        if self.data is before or not (self.data.info.over_vocabulary and step.teacher_request.want):
+            return step.teacher
+        return RemappedTeacher(step.teacher, ids_before(before.processor, self.processor))
+
+    def _calibration(self, number: int, compress: Pass, rows: int) -> Calibration:
         """Training rows as batches, as many as the recipe says or a pass that looks at them needs; and all texts."""
-        data, source = self.data, self.trial.arm.source
+        data, arm = self.data, self.trial.arm
         rows = rows or (CALIBRATION_ROWS if compress.calibrates else 0)
         train, batches = data.rows.get(ALL, next(iter(data.rows.values()))), list[Batch]()
         for first in range(0, min(rows, len(train)), CALIBRATION_BATCH):
             chosen = range(first, min(first + CALIBRATION_BATCH, rows, len(train)))
             batches.append(to_batch(data.evaluator.collate([train[row] for row in chosen]), data.info))
-        texts = {split: source.texts(split) if source else [] for split in ("train", "dev")}
-        return Calibration(batches, texts["train"], self.processor, held_out=texts["dev"])
+        texts = {split: arm.source.texts(split) if arm.source else [] for split in ("train", "dev")}
+        taught = data.info.over_vocabulary and arm.is_taught_from(number)
+        rows_taught = cast(Mapping[str, PieceRows], data.rows).values() if taught else ()
+        pieces = {int(piece) for one in rows_taught for piece in one.pieces}
+        return Calibration(batches, texts["train"], self.processor, texts["dev"], pieces)
 
     def finish(self) -> TrialResult:
         """Saves the model, measures it on the test split, and saves what came of it."""
@@ -402,12 +423,12 @@ class _TrialRunner:
         if is_main():
             write_sealed(folder / DONE, {**self.progress.model_dump(), FILES: checksums(folder, leave=DONE)})
 
-    def _load_step(self, folder: Path) -> None:
+    def _load_step(self, number: int, folder: Path) -> None:
         """What the step left behind."""
         progress = read_sealed(folder / DONE)
         check_files(folder, progress.pop(FILES, {}))
         if (folder / SHAPE).exists():
-            self._take_shape(folder / SHAPE)
+            self._take_shape(number, folder / SHAPE)
         load_model(self.model, folder / WEIGHTS)
         if self.reshaped and self.data.info.is_seq2seq:
             hold_pad(self.model)  # as whatever opens a translator does
@@ -416,15 +437,13 @@ class _TrialRunner:
         if (folder / TEST).exists():
             self.tested = Evaluation(**load_file(folder / TEST), scores=self.progress.artifacts[-1].quality)
 
-    def _take_shape(self, folder: Path) -> None:
+    def _take_shape(self, number: int, folder: Path) -> None:
         """A model with the shapes that passes left, its weights still to come, and the rows in its tokens."""
         model, processor = read_shape(self.model, folder, self.trial.arm.run.trust_remote_code)
         _equip(model, self.trial.arm)
         self.model, self.reshaped = model, True
         if not tokenizers_equal(processor, self.processor):
-            source = self.trial.arm.source
-            assert source is not None
-            self.processor, self.data = processor, source.encode(Model(model, processor), self.trial.arm.data)
+            self._encode(number, processor, self.trial.arm.data)
 
     def _folder(self, number: int) -> Path:
         step = self.trial.arm.steps[number]

@@ -103,7 +103,8 @@ class Vocabulary(Pass):
         before = _encode(tokenizer, rows, model)
         lines = [line for file in self.extra for line in _lines(file)]
         extra = _encode(tokenizer, [(line, line) if _is_translator(model) else (line,) for line in lines], model)
-        keep = {*self._chosen(before.ids, tokenizer.all_special_ids), *extra.ids.tolist(), *named_ids(model)}
+        chosen = self._chosen(before.ids, tokenizer.all_special_ids)
+        keep = {*chosen, *extra.ids.tolist(), *named_ids(model), *calibration.pieces}
         small, old_ids = trimmed(tokenizer, keep)
         here = _compare(before, _encode(small, rows, model), old_ids, tokenizer)
         if self.mode == "lossless" and here.changed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,8 +20,8 @@ from limbeck.functional.truncated import remapped
 class RemappedTeacher(Teacher):
     """Answers of `teacher` over a vocabulary in which id n was old_ids[n]."""
 
-    def __init__(self, teacher: Teacher, old_ids: Sequence[int]) -> None:
-        self.teacher, self.old_ids, self.has = teacher, old_ids, teacher.has
+    def __init__(self, teacher: Teacher, old_ids: Sequence[int] | np.ndarray) -> None:
+        self.teacher, self.old_ids, self.has = teacher, torch.as_tensor(old_ids), teacher.has
 
     def answer(self, batch: Batch) -> Trace:
         trace = self.teacher.answer(replace(batch, inputs={**batch.inputs, **self._as_before(batch)}))
@@ -33,10 +34,10 @@ class RemappedTeacher(Teacher):
     def _as_before(self, batch: Batch) -> dict[str, Tensor]:
         """What a live teacher reads, in its own ids."""
         read = {name: ids for name, ids in batch.inputs.items() if name in ("input_ids", "decoder_input_ids")}
-        return {name: torch.tensor(self.old_ids, device=ids.device)[ids] for name, ids in read.items()}
+        return {name: self.old_ids.to(ids.device)[ids] for name, ids in read.items()}
 
     def _stayed(self, tokens: Projection) -> Projection:
-        index = torch.tensor(self.old_ids, device=tokens.features.device)
+        index = self.old_ids.to(tokens.features.device)
         bias = tokens.bias[index] if tokens.bias.numel() else tokens.bias
         if tokens.weight.numel():
             return replace(tokens, weight=tokens.weight[index], bias=bias)

@@ -75,6 +75,11 @@ class Tokens(ABC):
         return np.array([self._uid(block, self.example(block, round)) for block in blocks], dtype=np.int64)
 
     @property
+    def pieces(self) -> np.ndarray:
+        """[n] int32: every token id of the texts, once."""
+        return np.unique(self.blocks.ids)
+
+    @property
     def predicted_counts(self) -> np.ndarray:
         """[rounds · blocks] int64: tokens predicted in the example of every index."""
         found = (self.example(block, round) for round in range(self.rounds or 1) for block in range(len(self)))

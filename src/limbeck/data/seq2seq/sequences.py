@@ -57,6 +57,11 @@ class Sequences:
             "uids": int(self.uids[index]),
         }
 
+    @property
+    def pieces(self) -> np.ndarray:
+        """[n] int32: every token id of the texts, once."""
+        return np.unique(np.concatenate([self._sources, self._targets, [self.start]])).astype(np.int32)
+
     def take(self, indices: Sequence[int] | np.ndarray) -> Sequences:
         """Some of the rows; how many of them were cut is not counted again."""
         return Sequences([self.source(i) for i in indices], [self.target(i) for i in indices], self.start)
