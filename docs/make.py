@@ -28,6 +28,7 @@ from limbeck.core.task import TaskInfo
 from limbeck.jobs.compare_settings import CompareRun
 from limbeck.jobs.compress_settings import CompressRun
 from limbeck.jobs.settings import CacheRun, Run, TrainRun
+from limbeck.jobs.ticket_settings import TicketRun
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
 from limbeck.report.frontier import picture as frontier_picture
@@ -67,7 +68,13 @@ def methods_page() -> str:
         for plan in plans:
             lines += [*_stages(plan), ""]
     lines += ["", "## Objectives", *_cards(METHODS.values(), "objective.")]
-    lines += ["", "## Passes", "", "For `limbeck compress --passes`.", *_cards(PASSES.values(), "")]
+    lines += [
+        "",
+        "## Passes",
+        "",
+        "For `limbeck compress --passes`.",
+        *_cards((PASSES[name] for name in sorted(PASSES)), ""),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -102,6 +109,10 @@ def knobs_page() -> str:
             place = f"{name}.NAME." if table.by_name else f"{name}."
             told = f"{table.help[0].upper()}{table.help[1:]}. For --task {', '.join(table.kinds)}."
             lines += ["", f"### {name}", "", told, "", *knob_table(table.cls, place)]
+    own = [name for name in TicketRun.model_fields if name not in TrainRun.model_fields]
+    rows = [row for row in _knob_rows(TicketRun, "") if row.split("`")[1] in own]
+    lines += ["", "## limbeck tickets", "", "Beside those of `limbeck train`; the pass has its own in methods.md.", ""]
+    lines += [*_HEAD, *rows]
     own = [name for name in CompressRun.model_fields if name not in Run.model_fields or name == "teacher"]
     rows = [row for row in _knob_rows(CompressRun, "") if row.split("`")[1] in own]
     lines += ["", "## limbeck compress", "", "Beside those of `limbeck distill`; passes have theirs in methods.md.", ""]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from limbeck.core.objective import TokenObjective as TokenObjective
     from limbeck.core.plugins import load_plugins as load_plugins
     from limbeck.core.record import Record as Record
+    from limbeck.core.ticket import Ticket as Ticket
     from limbeck.core.trace import Batch as Batch
     from limbeck.core.trace import Chunk as Chunk
     from limbeck.core.trace import Trace as Trace
@@ -50,12 +51,15 @@ if TYPE_CHECKING:
     from limbeck.jobs.settings import CacheRun as CacheRun
     from limbeck.jobs.settings import Run as Run
     from limbeck.jobs.settings import TrainRun as TrainRun
+    from limbeck.jobs.ticket_settings import TicketRun as TicketRun
+    from limbeck.jobs.tickets import find_ticket as find_ticket
     from limbeck.jobs.train import train as train
     from limbeck.measure.quality import significance as significance
     from limbeck.objectives.loss import loss as loss
     from limbeck.passes.lowrank import LowRank as LowRank
     from limbeck.passes.magnitude import Magnitude as Magnitude
     from limbeck.passes.quantize import Quantize as Quantize
+    from limbeck.passes.ticket import UseTicket as UseTicket
     from limbeck.passes.vocabulary import Vocabulary as Vocabulary
     from limbeck.recipes.recipe import Recipe as Recipe
     from limbeck.recipes.recipe import recipe as recipe

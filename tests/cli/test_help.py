@@ -94,7 +94,9 @@ def test_the_short_help_fits_a_screen_and_cuts_nothing(words, columns):
     lines = said.out.splitlines()
     assert len(lines) <= (66 if columns == 80 else 96)
     assert "…" not in said.out
-    known = flags_of(words.split()[0]) | flags_of("distill")  # which `cache` shows how to go on with
+    known = (
+        flags_of(words.split()[0]) | flags_of("distill") | flags_of("train")
+    )  # with which `cache` and `tickets` go on
     assert {flag.rstrip(".") for flag in NAMED.findall(said.out)} <= known
     assert all(len(line) <= columns or "    limbeck " in line for line in lines)
 

@@ -201,7 +201,7 @@ def test_steps_are_told_in_plain_words(arm):
     assert [str(step) for step in arm.steps[:4]] == [
         "take the snapshot 'start'",
         "train 'main' for 1 epochs: 1 * Labels()",
-        "apply Magnitude(fraction=0.2, scope='layer')",
+        "apply Magnitude(fraction=0.2)",
         "rewind to the snapshot 'start'",
     ]
 

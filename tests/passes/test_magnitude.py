@@ -127,5 +127,60 @@ def test_compress_changes_a_copy_and_counts_what_was_pruned_before():
 
 
 def test_too_many_knobs_in_order_are_refused():
-    with pytest.raises(TypeError, match="2 knobs"):
-        Magnitude(0.5, "layer", 3)
+    with pytest.raises(TypeError, match="5 knobs"):
+        Magnitude(0.5, "layer", "all", 1.0, {}, 3)
+
+
+def test_fractions_of_all_add_up_round_after_round():
+    """Chen et al.: 10, 20, … 90 % of the original count, within one weight."""
+    model, mask = nn.Sequential(nn.Linear(37, 29), nn.Linear(29, 11)), Mask()
+    total = 37 * 29 + 29 * 11
+    for number in range(1, 10):
+        mask = Magnitude(fraction=0.1, scope="global", part_of="all").apply(model, mask).mask
+        assert abs(mask.total - mask.remaining - 0.1 * number * total) <= 0.5
+
+
+def test_fractions_of_what_lives_leave_the_papers_shares():
+    model, mask, shares = nn.Sequential(nn.Linear(100, 100, bias=False)), Mask(), []
+    for _ in range(10):
+        mask = Magnitude(fraction=0.2).apply(model, mask).mask
+        shares.append(round(100 * mask.remaining / mask.total, 1))
+    assert shares == [80.0, 64.0, 51.2, 41.0, 32.8, 26.2, 21.0, 16.8, 13.4, 10.7]
+
+
+def test_ten_weights_lose_exactly_the_two_smallest():
+    model = net([[float(n) for n in range(1, 11)]])
+    change = Magnitude(fraction=0.2).apply(model, Mask())
+    assert change.mask.live["0.weight"].tolist() == [[False, False, *[True] * 8]]
+
+
+def test_the_layer_that_answers_may_lose_less_or_nothing():
+    model = net([[1.0] * 10] * 10, [[float(n) for n in range(10)]] * 10)
+    change = Magnitude(fraction=0.2, head=0.5).apply(model, Mask())
+    assert [int(live.sum()) for live in change.mask.live.values()] == [80, 90]
+    model = make_classifier(layers=1)
+    change = Magnitude(fraction=0.5, scope="global", head=0.0).apply(model, Mask())
+    assert not [name for name in change.mask.live if not name.startswith("bert.")]
+    assert model.classifier.weight.all()
+
+
+def test_layers_have_rates_of_their_own():
+    model = net(FIRST, SECOND)
+    change = Magnitude(fraction=0.5, rates={"1.weight": 0.25}).apply(model, Mask())
+    assert [int(live.sum()) for live in change.mask.live.values()] == [4, 3]
+    again = Magnitude(fraction=0.5, rates={"1.weight": 0.0}).apply(model, change.mask)
+    assert [int(live.sum()) for live in again.mask.live.values()] == [2, 3], "what went does not return"
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [{"fraction": 1.0}, {"fraction": -0.1}, {"rates": {"0": 1.0}}, {"scope": "global", "head": 0.5}, {"head": 5.0}],
+)
+def test_what_cannot_be_is_refused(knobs):
+    with pytest.raises(KnobError):
+        Magnitude(**knobs)
+
+
+def test_a_rate_for_a_layer_that_is_not_there_is_refused():
+    with pytest.raises(KnobError, match="has 'classifier' in its name"):
+        Magnitude(rates={"classifier": 0.1}).apply(net(FIRST), Mask())

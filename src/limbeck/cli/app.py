@@ -23,6 +23,7 @@ VERBS = {
     "compare": "Set recipes side by side: one teacher, one data set, several seeds, one table.",
     "train": "Fine-tune an encoder on labels, or a language model on text, to have a teacher.",
     "compress": "Make a model smaller by passes, one after another, and measure what each bought and cost.",
+    "tickets": "Find which weights of a model suffice: train, prune, rewind, round after round.",
     "cache": "Run a language model once and cache the top of its distributions, for students to learn from.",
     "export": "Write a model for ONNX Runtime or CTranslate2, small and fast, compared with its source.",
     "predict": "Answer new texts with a model: one text, a file, or standard input.",

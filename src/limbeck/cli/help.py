@@ -31,7 +31,7 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
         "Training": (*_TRAINING, "seeds", "budget_minutes"),
     },
     "train": {
-        "Main options": ("model", "data.train", "data.task", "out"),
+        "Main options": ("model", "data.train", "data.task", "ticket", "out"),
         "Data": _DATA,
         "Training": (*_TRAINING, "seed"),
     },
@@ -39,6 +39,11 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
         "Main options": ("data.train", "passes", "teacher", "recover", "export", "out", "data.task"),
         "Data": _DATA,
         "Training": (*_TRAINING, "seed"),
+    },
+    "tickets": {
+        "Main options": ("model", "data.train", "data.task", "rounds", "magnitude.fraction", "magnitude.scope", "out"),
+        "Data": _DATA,
+        "Training": (*_TRAINING, "rewind", "seeds"),
     },
     "cache": {"Main options": (*_TEACHER, "top", "temperature"), "Data": (_COLUMNS, "data.limit", "batch_size")},
     "eval": {

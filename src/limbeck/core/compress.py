@@ -6,7 +6,7 @@ A masked weight is 0 and stays 0: training holds the mask after every optimiser 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -38,6 +38,14 @@ def prunable(model: nn.Module) -> dict[str, Tensor]:
     tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     found = {f"{name}.weight": module.weight for name, module in model.named_modules() if isinstance(module, layers)}
     return {name: weight for name, weight in found.items() if id(weight) not in tables}
+
+
+def in_head(model: nn.Module) -> set[str]:
+    """Of the prunable weights, those that answer: outside the encoder, or the last of a model without one."""
+    names, prefix = list(prunable(model)), getattr(model, "base_model_prefix", "")
+    if prefix and hasattr(model, prefix):
+        return {name for name in names if not name.startswith(f"{prefix}.")}
+    return set(names[-1:])
 
 
 @dataclass(frozen=True)
@@ -165,6 +173,12 @@ class Pass(Settings):
     def precision(self) -> str:
         """Of the weights afterwards: "int8"; "" where they stay as they are."""
         return ""
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """The first knob, and those that are not at their default."""
+        for number, (name, about) in enumerate(type(self).model_fields.items()):
+            if not number or getattr(self, name) != about.default:
+                yield name, getattr(self, name)
 
     @property
     def recoverable(self) -> bool:

@@ -94,6 +94,22 @@ class CurvePoint(Frozen):
     dev: dict[str, float] = {}  # metrics on the dev set
 
 
+class Level(Frozen):
+    """A model of one sparsity, trained: one round of a search for a ticket."""
+
+    remaining: int  # weights that live
+    total: int  # of those that may be pruned
+    quality: dict[str, float]  # on the test split
+    best_step: int  # of its training: where dev was best, whichever weights were kept
+    steps: int
+    dev: dict[str, float] = {}  # at the best step
+    ticket: str = ""  # its file, relative to the run folder; of the whole model none
+
+    @property
+    def share(self) -> float:
+        return self.remaining / max(self.total, 1)
+
+
 class SeedResult(Frozen):
     """One model trained (or just measured) once."""
 
@@ -109,6 +125,7 @@ class SeedResult(Frozen):
     curve: list[CurvePoint] = []
     seconds: float = 0.0  # training time
     best_step: int = 0
+    levels: list[Level] = []  # of a search for a ticket, from the whole model on
     sentences_per_second: float = 0.0  # while training
 
 

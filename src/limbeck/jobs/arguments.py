@@ -36,7 +36,9 @@ F = TypeVar("F", bound=Callable[..., object])
 
 # The keywords that most people want, by the tables of the run file that they may stand in: the first that a verb has.
 _COMMON: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("recipe", "recipes", "seeds", "seed", "baseline", "budget_minutes", "columns", "beam"), ("",)),
+    **dict.fromkeys(
+        ("recipe", "recipes", "seeds", "seed", "baseline", "budget_minutes", "columns", "beam", "rounds"), ("",)
+    ),
     **dict.fromkeys(("all_probabilities", "top", "max_new_tokens"), ("",)),
     **dict.fromkeys(("epochs", "learning_rate", "max_steps", "device"), ("train", "")),
     **dict.fromkeys(("batch_size", "threads"), ("train", "", "measure")),

@@ -35,7 +35,7 @@ class CompressRun(Run):
     model: str = knob("", "the model to make smaller: a folder or a hub id", short="--model")
     passes: str = knob(
         "",
-        f"passes in their order, comma-separated; there are {', '.join(PASSES)}; each has a table of its own",
+        f"passes in their order, comma-separated; there are {', '.join(sorted(PASSES))}; each has a table of its own",
         short="--passes",
     )
     teacher: str = knob(

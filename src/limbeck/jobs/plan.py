@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, Literal
 
 from transformers import PreTrainedModel
 
@@ -95,6 +95,8 @@ class ArmPlan:
     title: str = ""
     processor: Any = None  # the student's own; None: that of its data
     source: ArmRows | None = None  # its rows before any tokenizer, where a pass may look at them
+    tested: Literal["passes", "trainings", "end"] = "passes"  # which steps on the way have their model tested
+    facts: Mapping[str, str] = field(default_factory=dict)  # what a ticket says of where it was found
 
     @property
     def trainings(self) -> list[Training]:
@@ -145,7 +147,9 @@ class ArmPlan:
 
     @property
     def intermediates(self) -> int:
-        """Models on the way of a chain of passes, the first before all of them."""
+        """Models that are tested on the way: of a chain of passes, the first before all of them."""
+        if self.tested != "passes":
+            return max(0, sum(map(self.is_level, range(len(self.steps)))) - 1)
         measured = sum(map(self.is_measured, range(len(self.steps))))
         return measured + (self.first_pass < len(self.steps)) - self.is_measured(len(self.steps) - 1)
 
@@ -154,8 +158,15 @@ class ArmPlan:
         """The number of the step that applies the first pass; behind the last one, where none does."""
         return next((n for n, step in enumerate(self.steps) if isinstance(step, Apply)), len(self.steps))
 
+    def is_level(self, number: int) -> bool:
+        """Whether a training is that of one sparsity, in a search for a ticket."""
+        step = self.steps[number]
+        return self.tested == "trainings" and isinstance(step, Training) and step.name == MAIN
+
     def is_measured(self, number: int) -> bool:
         """Whether the model is measured behind this step: a pass, or a training after one, that no rewind undoes."""
+        if self.tested != "passes":
+            return False
         undone = number + 1 < len(self.steps) and isinstance(self.steps[number + 1], Rewind)
         return number >= self.first_pass and isinstance(self.steps[number], Apply | Training) and not undone
 

@@ -19,6 +19,7 @@ from limbeck.core.errors import KnobError
 from limbeck.core.knob import TABLES, Settings, knob
 from limbeck.core.metric import METRICS, check_metric
 from limbeck.core.task import Kind, TaskInfo
+from limbeck.core.ticket import Control
 from limbeck.data.settings import MaskSettings, TaskKnobs
 from limbeck.exporters.targets import TARGETS, Target
 from limbeck.measure.settings import MeasureSettings
@@ -197,6 +198,19 @@ class TrainRun(Job):
         "", "the model to train: a folder or a hub id; a seq2seq model may also start from scratch", short="--model"
     )
     objective: ObjectiveTable = knob({}, "how labels are weighed and smoothed, in a table 'labels'")
+    ticket: str = knob("", "start from this winning ticket, a file of `limbeck tickets`", short="--ticket")
+    control: Control = knob(
+        "none",
+        "with --ticket: what is changed to see whether it matters; reinit (weights drawn anew), permuted or random "
+        "(another mask of as many, within layers or over all), shuffled (weights shuffled within layers)",
+        short="--control",
+    )
+
+    @model_validator(mode="after")
+    def _check_control(self) -> Self:
+        if self.control != "none" and not self.ticket:
+            raise KnobError(f"--control {self.control} changes a ticket, and none is named", "name one with --ticket")
+        return self
 
 
 class CacheRun(TaskKnobs):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from transformers import PreTrainedModel, TrainerCallback
 
@@ -14,22 +15,27 @@ from limbeck.core.files import portable
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.task import LANGUAGE_KINDS
+from limbeck.core.ticket import Ticket
 from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import documented, in_folder, settings_of
 from limbeck.jobs.exporting import record_with_exports
 from limbeck.jobs.folder import locked, publish
-from limbeck.jobs.plan import ArmPlan, Training, on_labels
+from limbeck.jobs.plan import ArmPlan, PlannedStep, Training, on_labels
 from limbeck.jobs.preflight import no_model
 from limbeck.jobs.result import Result, make_result
 from limbeck.jobs.settings import Options, TrainRun, with_masking
 from limbeck.jobs.start import FRESH, Start
+from limbeck.jobs.ticket_settings import TicketRun
 from limbeck.measure.speed import MEASURING
 from limbeck.objectives.labels import Labels
-from limbeck.recipes.recipe import MAIN
+from limbeck.passes.ticket import UseTicket
+from limbeck.recipes.lottery import EARLY, ticket_steps
+from limbeck.recipes.recipe import MAIN, Apply, Train, flat
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import GOLD, LABELS, Setup, Task, task_of, with_class_weights
+from limbeck.tasks.base import GOLD, LABELS, EncodedData, Setup, Task, task_of, with_class_weights
 from limbeck.tasks.seq2seq import Translation
 
+T = TypeVar("T", bound=TrainRun)
 FROM_SCRATCH = {"epochs": 20.0}  # a model without pre-trained weights has everything to learn
 
 
@@ -72,7 +78,7 @@ def train(
     run, temporary = in_folder(run.but(model=str(model)) if model else run, out)
     watcher = watcher or Silent()
     with locked(run.out, resume=resume) as folder:
-        run, arm, setup = _plan(run, data, watcher)
+        run, arm, setup = plan_training(run, data, watcher)
         finished = pipeline.run_without_teacher(run, arm, setup, folder, watcher, callbacks)
         publish(finished.best()[1].model, folder / "model")
         trained = setup.task.load(str(folder / "model"))
@@ -83,7 +89,8 @@ def train(
         return result
 
 
-def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmPlan, Setup]:
+def plan_training(run: T, data: object, watcher: Watcher) -> tuple[T, ArmPlan, Setup]:
+    """A model that learns from labels alone: in one training, from a ticket, or round after round to find one."""
     pipeline.start(run)
     Labels.of(run.objective.get(LABELS, {}), within="objective.labels")  # or refuses, before a model is loaded
     task = task_of(run, run.model)
@@ -118,11 +125,23 @@ def _plan(run: TrainRun, data: object, watcher: Watcher) -> tuple[TrainRun, ArmP
     run = with_masking(run.spelled_out(task.info.kind), task.info.kind)
     run = run.but(train=run.train.at_width(shape_of(model.network).hidden, task.info))
     prints = {"tokenizer": tokenizer_fingerprint(model.processor), **encoded.fingerprints}
+    if run.ticket:
+        prints["ticket"] = Ticket.load(run.ticket).mask.checksum  # or refuses, before anything is trained
     origin = f"The model starts from {run.model or 'random weights'}."
     start = Start(model.network, origin, portable(run.model) if run.model else FRESH, build)
-    steps = (on_labels(Training(MAIN, task.supervised(), run.train, GOLD).over(encoded), encoded),)
-    arm = ArmPlan("model", run, start, steps, encoded, title="training", processor=model.processor)
+    arm = ArmPlan("model", run, start, _steps(run, task, encoded), encoded, title="training", processor=model.processor)
+    arm = replace(arm, tested="trainings" if isinstance(run, TicketRun) else "end")
+    arm = replace(arm, facts={"task": task.info.kind, "data": portable(encoded.card.source)})
     return run, arm, Setup(task, None, splits, encoded, prints)
+
+
+def _steps(run: TrainRun, task: Task, encoded: EncodedData) -> tuple[PlannedStep, ...]:
+    main = on_labels(Training(MAIN, task.supervised(), run.train, GOLD).over(encoded), encoded)
+    if not isinstance(run, TicketRun):
+        return (*([Apply(UseTicket(file=run.ticket, control=run.control))] if run.ticket else []), main)
+    planned = ticket_steps(task.info, run.rounds, run.magnitude, run.rewind_to, run.rewind == "weights")
+    early = replace(main, name=EARLY, schedule=main.schedule.but(epochs=run.rewind_to or 1.0, max_steps=0), final=False)
+    return tuple((early if step.name == EARLY else main) if isinstance(step, Train) else step for step in flat(planned))
 
 
 def _network(task: Task, source: str) -> PreTrainedModel:

@@ -25,19 +25,22 @@ import numpy as np
 from pydantic import BaseModel, Field
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
+from safetensors.torch import load_file as load_tensors
 from safetensors.torch import load_model, save_model
+from torch import Tensor
 from transformers import PreTrainedModel, TrainerCallback, set_seed
 
 from limbeck.core.checksum import FILES, DamagedError, check_files, checksums, read_sealed, write_sealed
-from limbeck.core.compress import Calibration, Change, Mask, Pass
+from limbeck.core.compress import Calibration, Change, Mask, Pass, prunable
 from limbeck.core.device import find_device
 from limbeck.core.errors import MismatchError
 from limbeck.core.files import atomic, explained
 from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.core.process import barrier, is_main
 from limbeck.core.progress import Watcher
-from limbeck.core.record import Artifact, CurvePoint, Disagreement, SeedResult
+from limbeck.core.record import Artifact, CurvePoint, Disagreement, Level, SeedResult
 from limbeck.core.tap import install, uninstall
+from limbeck.core.ticket import Ticket
 from limbeck.core.trace import ATTENTION_PARTS, PER_TEXT, Batch, Teacher, Want
 from limbeck.data.batches import Split, to_batch
 from limbeck.data.renumbered import PieceRows, ids_before
@@ -46,6 +49,7 @@ from limbeck.jobs.plan import ArmPlan, PlannedStep, Training, Trial
 from limbeck.jobs.retokenize import check_segmentation, resegmented, with_old_rows
 from limbeck.measure.evaluator import Evaluation
 from limbeck.measure.size import size_of
+from limbeck.passes.magnitude import Magnitude
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot
 from limbeck.students.load import name_outputs
 from limbeck.students.model_folder import quiet, save_folder
@@ -58,9 +62,10 @@ from limbeck.training.standardise import Scale, final_linear, start_at_mean
 from limbeck.training.trainer import Distiller
 
 CALIBRATION_BATCH, CALIBRATION_ROWS = 32, 256  # rows
+SPARSE_FROM = 0.01  # the share of zeros from which a model was pruned: no training leaves so many
 RESULT, TEST, DONE, FAILED = "result.json", "test.safetensors", "done.json", "failed.txt"
 WEIGHTS, MASK, SHAPE = "weights.safetensors", "mask.safetensors", "shape"
-ARMS, CHAIN = "arms", "chain"  # folders: of the run, and of a trial
+ARMS, CHAIN, TICKETS = "arms", "chain", "tickets"  # folders: of the run, and of a trial
 _TESTED = ("uids", "statistics", "labels", "has_label")  # what the next model of a chain is compared with
 
 
@@ -93,10 +98,12 @@ class Progress(BaseModel, frozen=True):
     best_step: int = 0  # whose weights the model has, of all steps so far
     dev_score: float | None = None  # of these weights; None where dev was not measured since they changed
     artifacts: list[Artifact] = []
+    levels: list[Level] = []
 
     def after(self, trainer: Distiller, sign: int) -> Progress:
         """With a finished training. `sign` is -1 where a lower metric is better."""
         state = trainer.state
+        best = state.best_global_step if trainer.schedule.keep == "best" else 0
         later = [
             point.model_copy(update={"step": point.step + self.steps, "epoch": point.epoch + self.epochs})
             for point in trainer.curve()
@@ -106,8 +113,8 @@ class Progress(BaseModel, frozen=True):
             "epochs": self.epochs + state.epoch,
             "steps": self.steps + state.global_step,
             "curve": [*self.curve, *later],
-            "best_step": self.steps + (state.best_global_step or state.global_step),
-            "dev_score": None if state.best_metric is None else sign * state.best_metric,
+            "best_step": self.steps + (best or state.global_step),
+            "dev_score": None if state.best_metric is None or not best else sign * state.best_metric,
         }
         return self.model_copy(update=changes)
 
@@ -137,12 +144,25 @@ def _train(trial: Trial, home: Path, watcher: Watcher, callbacks: Sequence[Train
     _equip(model, arm)
     scale, notes = _start_in_units(model, arm.data)
     before = _before(model, arm)
-    given = arm.data, arm.processor or arm.data.processor
-    work = _TrialRunner(trial, home, watcher, callbacks, model, *given, scale, before, progress=Progress(notes=notes))
+    mask, zeros = held_zeros(model, arm)
+    given = arm.data, arm.processor or arm.data.processor, scale, before, mask
+    work = _TrialRunner(trial, home, watcher, callbacks, model, *given, progress=Progress(notes=[*notes, *zeros]))
+    if arm.tested == "trainings":
+        work.start = {name: weight.detach().cpu().clone() for name, weight in prunable(model).items()}
     with explained(home), quiet():
         for number, step in enumerate(arm.steps):
             work.step(number, step)
         return work.finish()
+
+
+def held_zeros(model: PreTrainedModel, arm: ArmPlan) -> tuple[Mask, list[str]]:
+    """The mask of a model that was pruned before: its zeros stay, and that is said."""
+    mask = Mask.of(model)
+    gone = mask.total - mask.remaining
+    if not arm.run.train.hold_zeros or gone < SPARSE_FROM * mask.total:
+        return Mask(), []
+    share = 100 * gone / mask.total
+    return mask, [f"{gone:,} of {mask.total:,} weights are 0 and stay 0 ({share:.1f} %; --train.no-hold-zeros)."]
 
 
 def _equip(model: PreTrainedModel, arm: ArmPlan) -> None:
@@ -206,6 +226,7 @@ class _TrialRunner:
     progress: Progress = field(default_factory=Progress)
     tested: Evaluation | None = None  # the last model of the chain
     reshaped: bool = False  # a pass gave the model other shapes or another tokenizer
+    start: Mapping[str, Tensor] = field(default_factory=dict)  # what may be pruned, at θ₀; of a search for a ticket
 
     def step(self, number: int, step: PlannedStep) -> None:
         """Takes the model through a step, or takes what the step left behind."""
@@ -216,7 +237,7 @@ class _TrialRunner:
                 done = True
         if not done:
             arm, took = self.trial.arm, self.progress.seconds
-            if number == arm.first_pass:
+            if number == arm.first_pass and arm.tested == "passes":
                 self._keep(number, START, Change(self.mask, "The model before the first pass."), 0.0)
             change, seconds = self._run_step(number, step)
             if arm.is_measured(number):
@@ -237,6 +258,8 @@ class _TrialRunner:
                 trainer.accelerator.wait_for_everyone()
             trainer.train(resume_from_checkpoint=newest if newest and Path(newest).exists() else None)
             self.progress = self.progress.after(trainer, self._sign)
+            if self.trial.arm.is_level(number):
+                self._add_level(number, trainer)
         elif isinstance(step, Apply):
             return self._apply(number, step.compress, step.calibrate)
         elif isinstance(step, Rewind):
@@ -258,7 +281,44 @@ class _TrialRunner:
         if change.processor is not None:
             self._retokenize(number, change.processor)
         self._changed([*self.progress.notes, change.note])
+        if self.trial.arm.tested == "trainings":
+            self._save_ticket()
         return change, seconds
+
+    def _save_ticket(self) -> None:
+        """Of this round, before the weights are taken back to where it starts."""
+        arm, file = self.trial.arm, self._ticket_file(len(self.progress.levels))
+        taken = [number for number, step in enumerate(arm.steps) if isinstance(step, Snapshot)]
+        rewound = load_tensors(self._folder(taken[0]) / WEIGHTS)
+        facts = {"round": len(self.progress.levels), "model": arm.start.words, "seed": self.trial.seed}
+        if is_main():
+            Ticket.of(self.mask, self.start, rewound, {**facts, **arm.facts}).save(file)
+
+    def _ticket_file(self, level: int) -> Path:
+        return self.home / TICKETS / f"round-{level:02d}.safetensors"
+
+    def _add_level(self, number: int, trainer: Distiller) -> None:
+        """Tests the model of one sparsity."""
+        self._at(number, "testing")
+        found = self.data.evaluator.test(self.model.eval())
+        arm, levels, state = self.trial.arm, self.progress.levels, trainer.state
+        if number + 1 == len(arm.steps):
+            self.tested = found
+        first = arm.steps[arm.first_pass]
+        assert isinstance(first, Apply)
+        assert isinstance(first.compress, Magnitude)
+        mask = self.mask if self.mask.live else first.compress.scope_of(self.model)
+        best = state.best_global_step or state.global_step
+        level = Level(
+            remaining=mask.remaining,
+            total=mask.total,
+            quality=found.scores,
+            best_step=best,
+            steps=state.global_step,
+            dev=next((point.dev for point in trainer.curve() if point.step == best), {}),
+            ticket=f"{ARMS}/{self.trial.name}/{TICKETS}/{self._ticket_file(len(levels)).name}" if levels else "",
+        )
+        self.progress = self.progress.model_copy(update={"levels": [*levels, level]})
 
     def _retokenize(self, number: int, processor: Any) -> None:
         """The same rows in the new tokens. A teacher's outputs still fit by uid; those per token are checked."""
@@ -373,8 +433,8 @@ class _TrialRunner:
         model = self.model.cpu().eval()
         drop_bridges(model)
         uninstall(model)
-        measured = self.tested if arm.is_measured(last) else None
-        if is_main() and measured is None:
+        measured = self.tested if arm.is_measured(last) or arm.is_level(last) else None
+        if is_main() and not arm.is_measured(last):
             save_folder(model, self.processor, self.home / "model")
         if self.mask.live:
             self.mask.save(self.home / MASK)
@@ -383,7 +443,7 @@ class _TrialRunner:
         pace = past.epochs * arm.rows / past.seconds if past.seconds else 0.0
         took = {"seconds": past.seconds, "best_step": past.best_step, "sentences_per_second": pace}
         result = found.result(self.trial.seed).model_copy(
-            update={"before": dict(self.before), "curve": past.curve, **took}
+            update={"before": dict(self.before), "curve": past.curve, "levels": past.levels, **took}
         )
         dev_score = past.dev_score
         if dev_score is None:
@@ -400,7 +460,7 @@ class _TrialRunner:
         with atomic(self.home / TEST) as part:
             save_file({"uids": found.uids, "statistics": found.statistics}, part)
         if is_main():  # last, so that what has one is whole
-            files = checksums(self.home, "model", CHAIN, TEST, MASK)
+            files = checksums(self.home, "model", CHAIN, TEST, MASK, TICKETS)
             write_sealed(self.home / RESULT, {**whole.model_dump(), FILES: files})
         barrier()
         return whole

@@ -5,18 +5,20 @@
 Frankle and Carbin find that the pruned network, trained from its own start, reaches the accuracy of the whole one with
 a tenth of the weights; trained from another start it does not. No teacher: the student learns from labels alone.
 
-Steps: a snapshot of the start, 10 rounds of training, pruning and rewinding, and a last training. Weights of linear and
-convolution layers are pruned, layer by layer; biases, norms and embeddings stay whole. What is pruned stays 0.
+Steps: a snapshot of the start, rounds of training, pruning and rewinding, and a last training. Weights of linear and
+convolution layers are pruned, layer by layer; biases, norms and embeddings stay whole. What is pruned stays 0. Weights
+may also be rewound to an early step instead of the very start, or not at all (only the learning rate begins anew).
 
-Sources: the paper, 20 % per round and layer. Its LeNet prunes the output layer at half the rate; here it is as others.
+Sources: the paper, 20 % per round and layer, the output layer of its LeNet at half that rate.
 """
 
 from limbeck.core.card import Paper
-from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
+from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, TaskInfo
 from limbeck.objectives.supervised import supervised
 from limbeck.passes.magnitude import Magnitude
-from limbeck.recipes.recipe import Apply, Recipe, Repeat, Rewind, Snapshot, Train, recipe
+from limbeck.recipes.recipe import Apply, Recipe, Repeat, Rewind, Snapshot, StageSettings, Step, Train, recipe
 
+EARLY, START = "early", "start"  # a training before the weights that are rewound to, and the name of these
 FRANKLE_2019 = Paper(
     "The Lottery Ticket Hypothesis: Finding Sparse, Trainable Neural Networks",
     "Jonathan Frankle, Michael Carbin",
@@ -26,16 +28,23 @@ FRANKLE_2019 = Paper(
     "https://arxiv.org/abs/1803.03635",
 )
 
+
+def ticket_steps(
+    task: TaskInfo, rounds: int, prune: Magnitude, rewind_to: float = 0.0, rewind: bool = True
+) -> tuple[Step, ...]:
+    """The plan of every search for a ticket; `rewind_to` epochs of training come before what is rewound to."""
+    learn = Train(supervised(task))
+    early = (Train(supervised(task), EARLY, StageSettings(epochs=rewind_to)),) if rewind_to else ()
+    back = (Rewind(START),) if rewind else ()
+    return (*early, Snapshot(START), Repeat(rounds, (learn, Apply(prune), *back)), learn)
+
+
 LOTTERY = recipe(
     Recipe(
         "lottery",
         "iterative magnitude pruning with rewinding: labels only, a sparse student",
         FRANKLE_2019,
-        lambda task: (
-            Snapshot("start"),
-            Repeat(10, (Train(supervised(task)), Apply(Magnitude(fraction=0.2)), Rewind("start"))),
-            Train(supervised(task)),
-        ),
+        lambda task: ticket_steps(task, 10, Magnitude(fraction=0.2)),
         tasks=(*TEXT_KINDS, *WINDOW_KINDS),
         defaults={"student": {"keep": "every-1"}},  # all layers of the model it starts from
     )

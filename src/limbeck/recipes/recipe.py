@@ -87,11 +87,12 @@ class Repeat:
 Step = Train | Apply | Snapshot | Rewind | Repeat
 
 
-def _flat(steps: Sequence[Step]) -> Iterator[Train | Apply | Snapshot | Rewind]:
+def flat(steps: Sequence[Step]) -> Iterator[Train | Apply | Snapshot | Rewind]:
+    """In their order, those of a Repeat as often as it says."""
     for step in steps:
         if isinstance(step, Repeat):
             for _ in range(step.times):
-                yield from _flat(step.steps)
+                yield from flat(step.steps)
         else:
             yield step
 
@@ -107,7 +108,7 @@ class Recipe:
 
     def every_step(self, info: TaskInfo) -> list[Train | Apply | Snapshot | Rewind]:
         """In their order, those of a Repeat as often as it says."""
-        return list(_flat(self.steps(info)))
+        return list(flat(self.steps(info)))
 
     def trainings(self, info: TaskInfo) -> dict[str, Train]:
         """The training steps by name, in their order."""

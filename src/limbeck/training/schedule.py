@@ -33,6 +33,8 @@ class Schedule(Settings):
     max_grad_norm: float = knob(1.0, "gradients are clipped to this norm; 0 for never", at_least=0, source="BERT")
     evals_per_epoch: int = knob(2, "dev measurements and checkpoints per epoch", at_least=1)
     patience: int = knob(4, "dev measurements without improvement before training stops; 0 for never", at_least=0)
+    keep: Literal["best", "last"] = knob("best", "weights that a training ends with: the best on dev, or the last")
+    hold_zeros: bool = knob(True, "weights of a pruned model that are 0 stay 0")
     bucket: bool = knob(True, "put texts of like length into one batch; faster, same examples per epoch")
     precision: Literal["fp32", "bf16", "fp16"] = knob(
         "fp32", "arithmetic of the forward pass; bf16 and fp16 pay on a GPU only"

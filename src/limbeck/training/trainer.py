@@ -282,7 +282,7 @@ def _arguments(
         save_steps=every,
         save_total_limit=2,
         logging_steps=max(every // 5, 1),
-        load_best_model_at_end=best,
+        load_best_model_at_end=best and schedule.keep == "best",
         metric_for_best_model=f"eval_{task.metric}",
         greater_is_better=task.higher_is_better,
         restore_callback_states_from_checkpoint=True,

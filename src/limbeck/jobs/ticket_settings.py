@@ -1,0 +1,63 @@
+"""The knobs of a search for a winning ticket."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from limbeck.core.errors import KnobError
+from limbeck.core.knob import knob
+from limbeck.jobs.settings import TrainRun
+from limbeck.passes.magnitude import Magnitude
+
+ENCODER = Magnitude(fraction=0.1, scope="global", part_of="all", head=0.0)  # Chen et al. 2020
+
+EQUAL_STEPS = {"keep": "last", "patience": 0}  # every round trains as long, and prunes what it ends with
+
+
+class TicketRun(TrainRun):
+    """Train, prune, rewind, again and again, to find a sparse model that learns as well as the whole one."""
+
+    fixed: ClassVar[frozenset[str]] = frozenset({"ticket", "control"})
+
+    seeds: int = knob(
+        1,
+        "how many seeds to search with, each for a ticket of its own; counted up from --seed",
+        at_least=1,
+        short="--seeds",
+    )
+    rounds: int = knob(9, "rounds of training and pruning", at_least=1, short="--rounds", source="Chen 2020, 10 % each")
+    magnitude: Magnitude = knob(
+        ENCODER, "what goes in each round; of encoders 10 % of all weights, smallest first, the head spared"
+    )
+    rewind: Literal["weights", "rate"] = knob(
+        "weights", "after pruning, weights go back to their start; or only the learning rate begins anew"
+    )
+    rewind_to: float = knob(
+        0.0, "epochs of training before the weights that are rewound to; 0: the very start", at_least=0
+    )
+
+    @property
+    def seed_list(self) -> list[int]:
+        return list(range(self.seed, self.seed + self.seeds))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _over_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What nobody says of pruning and training is as it is for tickets, not as it is elsewhere."""
+        own = {"magnitude": ENCODER.model_dump(), "train": EQUAL_STEPS}
+        said = {name: values.get(name, {}) for name in own}
+        merged = {name: {**own[name], **said[name]} for name in own if isinstance(said[name], Mapping)}
+        return {**values, **merged}
+
+    @model_validator(mode="after")
+    def _check_rounds(self) -> Self:
+        prune = self.magnitude
+        if prune.part_of == "all" and round(prune.fraction * self.rounds, 9) >= 1:
+            raise KnobError(
+                f"{self.rounds} rounds of {100 * prune.fraction:g} % leave nothing",
+                "ask for fewer --rounds, or lower --magnitude.fraction",
+            )
+        return self

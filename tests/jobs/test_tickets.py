@@ -1,0 +1,161 @@
+"""A search for a ticket as a run: every round is measured, saved and resumed; a ticket starts another training."""
+
+import copy
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification, TrainerCallback
+
+import limbeck
+from limbeck.core.compress import Mask, prunable
+from limbeck.core.errors import DataError, KnobError, MismatchError
+from limbeck.core.ticket import Ticket
+from limbeck.jobs.ticket_settings import TicketRun
+from tiny import make_classifier, make_rows, make_tokenizer, write_csv
+
+pytestmark = pytest.mark.slow
+TRAIN = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3, "weight_decay": 0.1, "evals_per_epoch": 2}
+KNOBS = {"train": TRAIN, "measure": {"speed": False, "bootstrap": 100}}
+
+
+class Stop(TrainerCallback):
+    """Ends a run in its training of this number, as Ctrl-C does."""
+
+    def __init__(self, training):
+        self.left = training
+
+    def on_train_begin(self, *_, **__):
+        self.left -= 1
+
+    def on_step_end(self, args, state, *_, **__):
+        if self.left < 0 and state.global_step == 2:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    home = tmp_path_factory.mktemp("tickets")
+    make_classifier(layers=2, seed=5).save_pretrained(home / "model")
+    make_tokenizer().save_pretrained(home / "model")
+    write_csv(home / "rows.csv", make_rows(160))
+    return home
+
+
+def search(home, out, rounds=3, **knobs):
+    return limbeck.find_ticket(home / "model", home / "rows.csv", out=out, rounds=rounds, **{**KNOBS, **knobs})
+
+
+@pytest.fixture(scope="module")
+def whole(home):
+    return search(home, home / "out")
+
+
+def test_every_round_is_tested_at_its_sparsity(home, whole):
+    levels = whole.record.arms[0].runs[0].levels
+    assert [round(level.share, 2) for level in levels] == [1.0, 0.9, 0.8, 0.7]
+    total = sum(weight.numel() for name, weight in prunable(make_classifier(layers=2)).items() if "bert." in name)
+    assert {level.total for level in levels} == {total}, "the head is not counted"
+    assert levels[-1].quality == whole.record.arms[0].runs[0].quality
+    assert all(level.best_step and level.steps == levels[0].steps for level in levels)
+    assert [bool(level.ticket) for level in levels] == [False, True, True, True]
+    masks = [Ticket.load(home / "out" / level.ticket).mask.live for level in levels[1:]]
+    for small, large in zip(masks[1:], masks, strict=False):
+        assert all((small[name] <= large[name]).all() for name in large), "a mask only ever shrinks"
+
+
+def test_the_ticket_belongs_to_the_model_that_it_was_found_in(home, whole):
+    ticket = Ticket.load(home / "out" / "ticket.safetensors")
+    assert ticket.facts["round"] == 3
+    model = AutoModelForSequenceClassification.from_pretrained(home / "model")
+    start = {name: weight.detach().clone() for name, weight in prunable(model).items()}
+    ticket.apply(model)
+    for name, live in ticket.mask.live.items():
+        assert torch.equal(dict(model.named_parameters())[name], start[name] * live)
+    kept = load_file(home / "out" / "model" / "model.safetensors")
+    for name, live in ticket.mask.live.items():
+        assert not kept[name][~live].any(), "no optimiser, weight decay or momentum revives a weight"
+
+
+def test_training_from_the_last_ticket_is_the_last_round(home, whole, tmp_path):
+    """The same start, the same rows in the same order, the same mask: the same weights."""
+    knobs = {**KNOBS, "train": {**TRAIN, "keep": "last", "patience": 0}}
+    limbeck.train(
+        home / "model", home / "rows.csv", ticket=str(home / "out" / "ticket.safetensors"), out=tmp_path, **knobs
+    )
+    ours, theirs = (load_file(place / "model" / "model.safetensors") for place in (tmp_path, home / "out"))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_stopped_in_a_later_round_it_ends_with_the_same_weights_and_tickets(home, whole, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        search(home, tmp_path, callbacks=[Stop(2)])
+    begun = tmp_path / "arms" / "model-seed0" / "tickets"
+    assert len(list(begun.iterdir())) == 2
+    found = search(home, tmp_path, resume=True)
+    ours, theirs = (load_file(place / "model" / "model.safetensors") for place in (tmp_path, home / "out"))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert found.record.arms[0].runs[0].levels == whole.record.arms[0].runs[0].levels
+    for number in (1, 2, 3):
+        files = [
+            place / f"arms/model-seed0/tickets/round-{number:02d}.safetensors" for place in (tmp_path, home / "out")
+        ]
+        ours, theirs = map(Ticket.load, files)
+        assert (ours.mask.checksum, ours.start, ours.facts) == (theirs.mask.checksum, theirs.start, theirs.facts)
+
+
+def test_rewound_to_a_later_step_the_ticket_brings_its_weights(home, tmp_path):
+    found = search(home, tmp_path / "out", rounds=1, rewind_to=0.5)
+    ticket = Ticket.load(tmp_path / "out" / "ticket.safetensors")
+    assert ticket.weights.keys() == ticket.mask.live.keys()
+    trained = limbeck.train(
+        home / "model",
+        home / "rows.csv",
+        ticket=str(tmp_path / "out" / "ticket.safetensors"),
+        out=tmp_path / "t",
+        **KNOBS,
+    )
+    assert Mask.of(trained.student).remaining <= found.record.arms[0].runs[0].levels[-1].remaining + 64  # the head
+
+
+def test_without_rewinding_only_the_learning_rate_begins_anew(home, tmp_path):
+    whole = search(home, tmp_path / "a", rounds=1)
+    tuned = search(home, tmp_path / "b", rounds=1, rewind="rate")
+    dense = [run.record.arms[0].runs[0].levels[0] for run in (whole, tuned)]
+    assert dense[0] == dense[1]
+    ours, theirs = (load_file(run.folder / "model" / "model.safetensors") for run in (whole, tuned))
+    assert any(not torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_sparse_folder_keeps_its_zeros_and_that_is_said(home, whole, tmp_path):
+    found = limbeck.train(home / "out" / "model", home / "rows.csv", out=tmp_path / "a", **KNOBS)
+    before, after = (
+        Mask.of(AutoModelForSequenceClassification.from_pretrained(place))
+        for place in (home / "out" / "model", tmp_path / "a" / "model")
+    )
+    assert after.remaining <= before.remaining < before.total
+    assert any("are 0 and stay 0" in note for note in found.record.notes)
+    knobs = copy.deepcopy(KNOBS)
+    knobs["train"]["hold_zeros"] = False
+    free = limbeck.train(home / "out" / "model", home / "rows.csv", out=tmp_path / "b", **knobs)
+    assert Mask.of(free.student).remaining > before.remaining
+
+
+def test_slips_are_refused_with_a_remedy(home, whole, tmp_path):
+    with pytest.raises(KnobError, match="leave nothing"):
+        TicketRun(rounds=10)
+    with pytest.raises(KnobError, match="none is named"):
+        limbeck.train(home / "model", home / "rows.csv", control="reinit", **KNOBS)
+    with pytest.raises(DataError, match="there is no ticket"):
+        limbeck.train(home / "model", home / "rows.csv", ticket="nowhere", **KNOBS)
+    ticket = str(home / "out" / "ticket.safetensors")
+    with pytest.raises(MismatchError, match="belongs to other weights"):
+        limbeck.train(home / "out" / "model", home / "rows.csv", ticket=ticket, out=tmp_path / "c", **KNOBS)
+    assert not (tmp_path / "c" / "model").exists()
+
+
+def test_what_nobody_says_of_pruning_is_as_for_encoders():
+    run = TicketRun(magnitude={"scope": "layer"})
+    assert (run.magnitude.fraction, run.magnitude.part_of, run.magnitude.head) == (0.1, "all", 0.0)
+    assert (run.train.keep, run.train.patience) == ("last", 0)
+    assert TicketRun(train={"epochs": 5}).train.keep == "last"
