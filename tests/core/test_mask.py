@@ -4,6 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from limbeck.core.compress import Mask, prunable
 from limbeck.core.errors import MismatchError
@@ -133,3 +134,14 @@ def test_a_mask_of_another_model_is_refused_and_nothing_changed(model, mask):
     with pytest.raises(MismatchError, match=r"which the model does not have\n.*made for"):
         whole.hold(model)
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_gpt2s_linear_layers_are_prunable():
+    model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=8, n_head=2, vocab_size=16, n_positions=8))
+    names = list(prunable(model))  # the head is the word table
+    assert [name.removeprefix("transformer.h.0.") for name in names] == [
+        "attn.c_attn.weight",
+        "attn.c_proj.weight",
+        "mlp.c_fc.weight",
+        "mlp.c_proj.weight",
+    ]

@@ -24,7 +24,7 @@ from sample_small import every_small
 from sample_words import every_words
 from sample_writers import every_writer
 
-from limbeck.core.record import Arm, Comparison, DataCard, Disagreement, Fidelity, Record, SeedResult
+from limbeck.core.record import Arm, Comparison, DataCard, Disagreement, Fidelity, Level, Record, SeedResult
 from limbeck.core.task import TaskInfo
 
 __all__ = ["ARABIC", "CHINESE", "HOSTILE", "LONG"]
@@ -150,6 +150,26 @@ def trained() -> Record:
     return record.but(kind="train", arms=[arm], comparisons=[], disagreements=[])
 
 
+def ticket_search(*means: float) -> Record:
+    """Three seeds around these accuracies: of the whole model, and after every tenth of its weights went."""
+    record, runs = trained(), []
+    for seed, off in enumerate((-0.01, 0.0, 0.01)):
+        found = [
+            Level(
+                remaining=1000 - 100 * number,
+                total=1000,
+                quality={"accuracy": mean + off},
+                best_step=300 - 20 * number + seed,
+                steps=400,
+            )
+            for number, mean in enumerate(means or (0.88, 0.885, 0.875, 0.86, 0.7))
+        ]
+        last = seed_result(seed, found[-1].quality["accuracy"], record.task.labels, taught=False)
+        runs.append(last.model_copy(update={"levels": found}))
+    arm = record.arms[0].model_copy(update={"role": "model", "runs": runs})
+    return record.but(name="tickets", arms=[arm], seeds=[0, 1, 2])
+
+
 def regression() -> Record:
     record = distill("similarity", seeds=2)
     arms = []
@@ -214,6 +234,7 @@ def every() -> dict[str, Record]:
         "eval": evaluated(),
         "bench": benched(),
         "train": trained(),
+        "tickets": ticket_search(),
         "regress": regression(),
         "multilabel": multilabel(),
         "many classes": many_classes(),

@@ -33,8 +33,9 @@ def compression(name: str, paper: Paper) -> Callable[[P], P]:
 def prunable(model: nn.Module) -> dict[str, Tensor]:
     """Weights of linear and convolution layers by name; no biases, no norms, and nothing tied to an embedding."""
     from torch import nn
+    from transformers.pytorch_utils import Conv1D
 
-    layers = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    layers = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, Conv1D)  # the last is GPT-2's linear layer
     tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     found = {f"{name}.weight": module.weight for name, module in model.named_modules() if isinstance(module, layers)}
     return {name: weight for name, weight in found.items() if id(weight) not in tables}

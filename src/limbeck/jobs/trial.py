@@ -159,7 +159,7 @@ def held_zeros(model: PreTrainedModel, arm: ArmPlan) -> tuple[Mask, list[str]]:
     """The mask of a model that was pruned before: its zeros stay, and that is said."""
     mask = Mask.of(model)
     gone = mask.total - mask.remaining
-    if not arm.run.train.hold_zeros or gone < SPARSE_FROM * mask.total:
+    if not (arm.run.train.hold_zeros and gone) or gone < SPARSE_FROM * mask.total:
         return Mask(), []
     share = 100 * gone / mask.total
     return mask, [f"{gone:,} of {mask.total:,} weights are 0 and stay 0 ({share:.1f} %; --train.no-hold-zeros)."]

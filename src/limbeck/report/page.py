@@ -20,7 +20,7 @@ from limbeck.core.errors import DataError
 from limbeck.core.metric import Metric
 from limbeck.core.record import Arm, Disagreement, Record, Sample
 from limbeck.core.task import Units
-from limbeck.report import answers, chain, charts, curves, frontier, summary
+from limbeck.report import answers, chain, charts, curves, frontier, levels, summary
 from limbeck.report import figures as n
 from limbeck.report import models as m
 from limbeck.report.svg import swatch
@@ -217,7 +217,7 @@ def section(record: Record, anchor: str) -> Section:
         warnings=ranked(record),
         standing=charts.standing(record),
         differences=charts.differences(record),
-        trade_offs=frontier.trade_offs([record]),
+        trade_offs=[*levels.charts_of(record), *frontier.trade_offs([record])],
         closeness=answers.closeness(record),
         lengths=charts.lengths(record),
         calibration=answers.calibration(record, chosen),

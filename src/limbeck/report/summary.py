@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from limbeck.core.record import Arm, Comparison, Record, Speed
-from limbeck.report import chain
+from limbeck.report import chain, levels
 from limbeck.report import figures as n
 from limbeck.report import models as m
 
@@ -20,6 +20,8 @@ def headline(record: Record) -> str:
     subject, teacher = m.subject_of(record), n.teacher_of(record)
     if subject is None:
         return f"{record.name} holds no models."
+    if (found := levels.searches(record)) and (text := levels.headline(record, found[0])):
+        return text
     for model in (subject, m.final_of(record)):
         if model and n.at_floor(record, model):
             return _at_floor(record, model, teacher)
@@ -191,6 +193,8 @@ def conclusion(record: Record) -> str:
     subject = m.subject_of(record)
     if record.kind == "compress":
         return _lost(record, subject) if subject else ""
+    if found := levels.searches(record):
+        return levels.sentence(record, found[0])
     if comparisons := record.comparisons:
         of_subject = (c for c in comparisons if subject and c.better == subject.name)
         return _titled(record, next(of_subject, comparisons[0]))
