@@ -468,7 +468,7 @@ def with_baselines(arms: dict[str, ArmPlan], task: Task, several: bool = True) -
 
 def _start_and_schedule(arm: ArmPlan, task: Task) -> str:
     """Students that are alike but for what they learn from share this."""
-    knobs = arm.run.model_dump_json(include={"student", "student_from", "train", "seq2seq"})
+    knobs = arm.run.model_dump_json(include={"student", "student_from", "train", "seq2seq", "network", "image"})
     return f"{knobs} {task.baseline(arm.main.objective) if arm.trainings else ''}"
 
 

@@ -9,9 +9,12 @@ from pydantic import model_validator
 
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import knob
+from limbeck.core.task import IMAGE_KINDS
+from limbeck.data.settings import DataSettings
 from limbeck.jobs.settings import TrainRun
 from limbeck.passes.magnitude import Magnitude
 
+LENET = Magnitude(fraction=0.2, head=0.5)  # Frankle and Carbin 2019
 ENCODER = Magnitude(fraction=0.1, scope="global", part_of="all", head=0.0)  # Chen et al. 2020
 
 EQUAL_STEPS = {"keep": "last", "patience": 0}  # every round trains as long, and prunes what it ends with
@@ -30,7 +33,9 @@ class TicketRun(TrainRun):
     )
     rounds: int = knob(9, "rounds of training and pruning", at_least=1, short="--rounds", source="Chen 2020, 10 % each")
     magnitude: Magnitude = knob(
-        ENCODER, "what goes in each round; of encoders 10 % of all weights, smallest first, the head spared"
+        ENCODER,
+        "what goes in each round; of encoders 10 % of all weights, smallest first, the head spared; of images 20 % of "
+        "the living weights of each layer, of the last one half as many",
     )
     rewind: Literal["weights", "rate"] = knob(
         "weights", "after pruning, weights go back to their start; or only the learning rate begins anew"
@@ -47,7 +52,8 @@ class TicketRun(TrainRun):
     @classmethod
     def _over_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """What nobody says of pruning and training is as it is for tickets, not as it is elsewhere."""
-        own = {"magnitude": ENCODER.model_dump(), "train": EQUAL_STEPS}
+        task = DataSettings.task_in(values.get("data"))
+        own = {"magnitude": (LENET if task in IMAGE_KINDS else ENCODER).model_dump(), "train": EQUAL_STEPS}
         said = {name: values.get(name, {}) for name in own}
         merged = {name: {**own[name], **said[name]} for name in own if isinstance(said[name], Mapping)}
         return {**values, **merged}

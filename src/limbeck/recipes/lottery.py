@@ -13,7 +13,7 @@ Sources: the paper, 20 % per round and layer, the output layer of its LeNet at h
 """
 
 from limbeck.core.card import Paper
-from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, TaskInfo
+from limbeck.core.task import WHOLE_KINDS, WINDOW_KINDS, TaskInfo
 from limbeck.objectives.supervised import supervised
 from limbeck.passes.magnitude import Magnitude
 from limbeck.recipes.recipe import Apply, Recipe, Repeat, Rewind, Snapshot, StageSettings, Step, Train, recipe
@@ -45,7 +45,7 @@ LOTTERY = recipe(
         "iterative magnitude pruning with rewinding: labels only, a sparse student",
         FRANKLE_2019,
         lambda task: ticket_steps(task, 10, Magnitude(fraction=0.2)),
-        tasks=(*TEXT_KINDS, *WINDOW_KINDS),
+        tasks=(*WHOLE_KINDS, *WINDOW_KINDS),
         defaults={"student": {"keep": "every-1"}},  # all layers of the model it starts from
     )
 )

@@ -19,6 +19,10 @@ class Schedule(Settings):
     )
     batch_size: int = knob(32, "rows per step on each device", at_least=1, short="--batch-size")
     accumulate: int = knob(1, "micro-batches per optimiser step; means are over the whole step", at_least=1)
+    optimizer: Literal["adamw", "sgd"] = knob(
+        "adamw", "adamw (Adam where weight_decay is 0), or sgd with momentum", source="BERT"
+    )
+    momentum: float = knob(0.9, "of sgd", at_least=0, below=1)
     learning_rate: float = knob(
         0.0,
         "peak learning rate; 0 takes 5e-5 (language models: 2e-4) at width 768, more for narrower ones, "

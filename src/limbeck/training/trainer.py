@@ -275,6 +275,7 @@ def _arguments(
         warmup_steps=schedule.warmup,  # below 1, a share of all steps
         lr_scheduler_type={"constant": "constant_with_warmup"}.get(schedule.decay, schedule.decay),
         weight_decay=schedule.weight_decay,
+        **({"optim": "sgd", "optim_args": f"momentum={schedule.momentum}"} if schedule.optimizer == "sgd" else {}),
         max_grad_norm=schedule.max_grad_norm,
         eval_strategy="steps" if best else "no",
         eval_steps=every,
