@@ -157,6 +157,8 @@ def _tables(settings: DataSettings, data: object | None) -> dict[str, ImageTable
         if _is_embedded(settings):
             return {"train": digits.read_digits()}
         return {split: read_idx(files) for split, files in locate_idx(settings).items()}
+    if isinstance(data, list) and any(isinstance(one, str | tuple) for one in data):
+        raise DataError("a model of images answers images, not texts", "give an IDX file of images with --data")
     parts: Mapping[str, Any] = data if isinstance(data, Mapping) else {"train": data}
     return {split: _in_hand(split, part) for split, part in parts.items()}
 
