@@ -205,6 +205,8 @@ def _names(settings: DataSettings, tables: Mapping[str, ImageTable], known: Sequ
     labelled = {split: table for split, table in tables.items() if table.labels is not None}
     first = next((table.labels for table in labelled.values() if table.labels is not None), None)
     names = listed or (tuple(known) if first is None else tuple(map(str, range(int(first.max()) + 1))))
+    if labelled and len(names) < 2:
+        raise DataError(f"{next(iter(labelled.values())).label_source} has one class alone", "give images of several")
     for table in labelled.values():
         assert table.labels is not None
         beyond = np.flatnonzero((table.labels < 0) | (table.labels >= len(names)))
@@ -215,8 +217,6 @@ def _names(settings: DataSettings, tables: Mapping[str, ImageTable], known: Sequ
                 f"{len(names)} classes, 0 to {len(names) - 1}",
                 "give the labels of these images, or name all classes in their order with --data.classes",
             )
-    if labelled and len(names) < 2:
-        raise DataError(f"{next(iter(labelled.values())).label_source} has one class alone", "give images of several")
     return names
 
 
