@@ -138,7 +138,9 @@ class Labels(Objective):
 
         self._check(batch.task)
         # Rows are selected before the loss: the label of an unlabelled row may be any filler.
-        logits, labels = student.logits[batch.has_label], batch.labels[batch.has_label]
+        logits, labels = student.logits, batch.labels
+        if not batch.has_label.all():
+            logits, labels = logits[batch.has_label], labels[batch.has_label]
         how = self._weights(batch.task, logits), self.label_smoothing
         if batch.task.kind == "classify" or batch.task.in_windows:
             each = hard_cross_entropy(logits, labels, *how)

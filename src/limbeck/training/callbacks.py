@@ -106,10 +106,11 @@ class HoldMask(TrainerCallback):
         self.mask = mask
 
     def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        self.mask.hold(model)
+        self._hold = self.mask.holder(model)
+        self._hold()
 
     def on_optimizer_step(self, args: TrainingArguments, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        self.mask.hold(model)
+        self._hold()
 
 
 class Switching(TrainerCallback):
