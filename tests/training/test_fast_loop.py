@@ -316,4 +316,5 @@ def test_a_mask_is_held_in_every_checkpoint(tmp_path):
     train(trainer, True)
     dead = ~trainer.callback_handler.callbacks[2].mask.live["hidden.weight"]
     saved = [load_file(path) for path in tmp_path.glob("checkpoint-*/model.safetensors")]
-    assert saved and all((weights["hidden.weight"][dead] == 0).all() for weights in saved)
+    assert saved
+    assert all((weights["hidden.weight"][dead] == 0).all() for weights in saved)

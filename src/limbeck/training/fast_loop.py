@@ -1,7 +1,8 @@
 """An epoch of a small model, whose step takes less time than what transformers' own loop does around it.
 
-Everything but the epoch is the Trainer's: optimiser, schedule, callbacks, log, evaluations, checkpoints. Weights, losses
-and the state of a checkpoint are those of the ordinary epoch to the bit, so either may resume what the other began.
+Everything but the epoch is the Trainer's: optimiser, schedule, callbacks, log, evaluations, checkpoints. Weights,
+losses and the state of a checkpoint are those of the ordinary epoch to the bit, so either may resume what the other
+began.
 What is left out has no effect here: accelerate's wrappers for other devices and several processes, a DataLoader's
 workers, and counts that are the same at every step.
 """
@@ -19,13 +20,13 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim import AdamW
 from transformers import Trainer
 
-# Products of a weight and a number in the forward pass of a step. With more of them, about 50 ms on one core, the
-# few milliseconds that the ordinary loop adds do not matter.
+# Products of a weight and a number in the forward pass of a step. Where there are more, a step takes a tenth of a
+# second on one core, and the two milliseconds that the ordinary loop adds do not matter.
 MOST_PRODUCTS = 1e9
 _UNCLIPPED = 0.999  # below this share of the limit, rounding cannot make clipping change a gradient
 
 
-def fits(trainer: Trainer) -> bool:
+def fits(trainer: Any) -> bool:
     """Whether the epochs of this training can be the fast ones. The same answer on every machine."""
     args, accelerator = trainer.args, trainer.accelerator
     return (
@@ -38,11 +39,10 @@ def fits(trainer: Trainer) -> bool:
     )
 
 
-def products(trainer: Trainer) -> float:
+def products(trainer: Any) -> float:
     """Of a weight and a number, in the forward pass of one step; embeddings are looked up, not multiplied."""
     lengths = trainer.train_dataset.lengths
-    weights = trainer.model.num_parameters(exclude_embeddings=True)
-    return weights * trainer.args.train_batch_size * sum(lengths) / max(len(lengths), 1)
+    return float(trainer.weights * trainer.args.train_batch_size * sum(lengths) / max(len(lengths), 1))
 
 
 def run_epoch(
@@ -68,9 +68,10 @@ def run_epoch(
         trainer._load_rng_state(resume_from_checkpoint)
     if not first:
         torch.empty((), dtype=torch.int64).random_()  # a DataLoader draws a seed for its workers, though it has none
+    trainer.accelerator.gradient_state._set_sync_gradients(True)
+    trainer.optimizer._opt_called = True  # _update goes past it, and the scheduler would warn
+    model.train()
     parameters = list(model.parameters())
-    optimizer = trainer.optimizer.optimizer  # accelerate's wrapper searches the disk for a package at every step
-    trainer.optimizer._opt_called = True  # what the scheduler would see of the wrapper, and warn of otherwise
     gradients: list[Tensor] = []
     norm, rate = None, None
 
@@ -79,29 +80,21 @@ def run_epoch(
         trainer._maybe_log_save_evaluate(
             trainer._tr_loss, shown, model, trial, epoch, ignore_keys_for_eval, start_time, learning_rate=rate
         )
+        if not model.training:
+            model.train()
 
-    trainer.accelerator.gradient_state._set_sync_gradients(True)
     for step in range(first, steps_in_epoch):
         inputs = batches(step)
         rows = trainer._get_num_items_in_batch([inputs], args.device)
         trainer.control = events.on_step_begin(args, state, trainer.control)
-        if not model.training:  # at the start, and after an evaluation
-            model.train()
         loss = trainer.compute_loss(model, inputs, num_items_in_batch=rows)
         gradients.clear()  # before new ones are made, which then take their place in memory
         loss.backward()
         gradients += [parameter.grad for parameter in parameters if parameter.grad is not None]
         finite = _add_loss(trainer, loss.detach())
         trainer.current_flos += float(trainer.floating_point_ops(inputs))
-        needed = args.max_grad_norm > 0 or not finite or not isinstance(optimizer, AdamW)
-        norm = _clip(parameters, gradients, args.max_grad_norm) if needed else None
-        trainer.control = events.on_pre_optimizer_step(args, state, trainer.control)
-        optimizer.step()
-        trainer.control = events.on_optimizer_step(args, state, trainer.control)
         rate = trainer._get_learning_rate()
-        trainer.lr_scheduler.step()
-        for parameter in parameters:
-            parameter.grad = None
+        norm = _update(trainer, parameters, gradients, finite)
         state.global_step += 1
         state.epoch = epoch + (step + 1) / steps_in_epoch
         trainer.control = events.on_step_end(args, state, trainer.control)
@@ -110,6 +103,23 @@ def run_epoch(
             break
     trainer.control = events.on_epoch_end(args, state, trainer.control)
     log_save_evaluate()
+
+
+def _update(trainer: Any, parameters: list[nn.Parameter], gradients: list[Tensor], finite: bool) -> Tensor | None:
+    """One step of optimiser and schedule → the gradients' norm where it must be known now.
+
+    It is logged now and then; if nothing is clipped and the optimiser leaves gradients as they are, it can wait."""
+    args, events = trainer.args, trainer.callback_handler
+    optimizer = trainer.optimizer.optimizer  # accelerate's wrapper searches the disk for a package at every step
+    now = args.max_grad_norm > 0 or not finite or not isinstance(optimizer, AdamW)
+    norm = _clip(parameters, gradients, args.max_grad_norm) if now else None
+    trainer.control = events.on_pre_optimizer_step(args, trainer.state, trainer.control)
+    optimizer.step()
+    trainer.control = events.on_optimizer_step(args, trainer.state, trainer.control)
+    trainer.lr_scheduler.step()
+    for parameter in parameters:
+        parameter.grad = None
+    return norm
 
 
 def _batches(trainer: Any, epoch: int) -> Callable[[int], dict[str, Tensor]]:

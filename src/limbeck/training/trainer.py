@@ -24,14 +24,10 @@ from transformers import (
     ProgressCallback,
     Trainer,
     TrainerCallback,
-    TrainingArguments,
     set_seed,
 )
-from transformers.integrations import get_reporting_integration_callbacks
 from transformers.trainer_callback import PrinterCallback
 
-from limbeck.core.device import find_device
-from limbeck.core.errors import KnobError
 from limbeck.core.forward import forward
 from limbeck.core.objective import Objective, Rows
 from limbeck.core.record import CurvePoint
@@ -42,6 +38,7 @@ from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.students.model_folder import quiet
 from limbeck.students.sizes import shape_of
 from limbeck.training import fast_loop
+from limbeck.training.arguments import check_loggers, training_arguments
 from limbeck.training.bridges import bridges_of
 from limbeck.training.callbacks import COMPLETE, MarkComplete, without_prefix
 from limbeck.training.progressive import freeze_above, slow_below
@@ -123,10 +120,11 @@ class ObjectiveTrainer(Trainer):
     def floating_point_ops(self, inputs: dict[str, Tensor]) -> int:
         """As in Trainer, which counts the parameters anew at every step."""
         main = inputs.get(getattr(self.model, "main_input_name", "input_ids"))
-        return 0 if main is None else 6 * main.numel() * self._parameters
+        return 0 if main is None else 6 * main.numel() * self.weights
 
     @cached_property
-    def _parameters(self) -> int:
+    def weights(self) -> int:
+        """How many the model has, without embeddings."""
         return int(self.model.num_parameters(exclude_embeddings=True)) if hasattr(self.model, "num_parameters") else 0
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -180,7 +178,7 @@ class Distiller(ObjectiveTrainer):
         stopping = [EarlyStoppingCallback(schedule.patience)] if best and schedule.patience else []
         super().__init__(
             model=model,
-            args=_arguments(schedule, task, folder, seed, len(train), best, evals),
+            args=training_arguments(schedule, task, folder, seed, len(train), best, evals),
             train_dataset=train,
             eval_dataset=dev,
             data_collator=collate,
@@ -261,62 +259,3 @@ class Distiller(ObjectiveTrainer):
             if dev := without_prefix("eval_", entry):
                 point["dev"] = {name: value for name, value in dev.items() if name not in _SPEED}
         return [CurvePoint(**point) for _, point in sorted(points.items())]
-
-
-def check_loggers(schedule: Schedule) -> None:
-    """Refuses a logger that is unknown or not installed, before anything is written."""
-    try:
-        for logger in get_reporting_integration_callbacks(_loggers(schedule)):
-            logger()
-    except (RuntimeError, ValueError) as error:
-        raise KnobError(
-            f"knob 'train.report_to' cannot be '{schedule.report_to}': {error}",
-            "install the logger's package, or leave the knob at none",
-        ) from None
-
-
-def _loggers(schedule: Schedule) -> list[str]:
-    names = [name.strip() for name in schedule.report_to.split(",")]
-    return [name for name in names if name not in ("", "none")]
-
-
-def _arguments(
-    schedule: Schedule, task: TaskInfo, folder: Path, seed: int, rows: int, best: bool, evals: int
-) -> TrainingArguments:
-    a_pass = schedule.steps_per_epoch(rows)
-    steps = schedule.max_steps or int(a_pass * schedule.epochs)
-    every = (
-        max(steps // evals, 1) if evals else min(-(-a_pass // schedule.evals_per_epoch), schedule.max_steps or a_pass)
-    )
-    return TrainingArguments(
-        output_dir=str(folder),
-        num_train_epochs=schedule.epochs,
-        max_steps=schedule.max_steps or -1,
-        per_device_train_batch_size=schedule.batch_size,
-        per_device_eval_batch_size=64,
-        gradient_accumulation_steps=schedule.accumulate,
-        learning_rate=schedule.learning_rate,
-        warmup_steps=schedule.warmup,  # below 1, a share of all steps
-        lr_scheduler_type={"constant": "constant_with_warmup"}.get(schedule.decay, schedule.decay),
-        weight_decay=schedule.weight_decay,
-        max_grad_norm=schedule.max_grad_norm,
-        eval_strategy="steps" if best else "no",
-        eval_steps=every,
-        save_strategy="steps",
-        save_steps=every,
-        save_total_limit=2,
-        logging_steps=max(every // 5, 1),
-        load_best_model_at_end=best and schedule.keep == "best",
-        metric_for_best_model=f"eval_{task.metric}",
-        greater_is_better=task.higher_is_better,
-        restore_callback_states_from_checkpoint=True,
-        label_names=["labels", "has_label"],
-        remove_unused_columns=False,
-        dataloader_pin_memory=False,
-        bf16=schedule.precision == "bf16",
-        fp16=schedule.precision == "fp16",
-        seed=seed,
-        disable_tqdm=True,
-        report_to=_loggers(schedule),
-        use_cpu=find_device(schedule.device).type == "cpu",  # else bf16 is refused where there is no GPU
-    )
