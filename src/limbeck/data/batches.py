@@ -20,7 +20,10 @@ _FIELDS = ("uids", "labels", "has_label", "predicted", "next_sentence_label")
 
 
 class Dataset(Protocol):
-    """Map-style, as torch has it."""
+    """Map-style, as torch has it.
+
+    One of small rows may also have `batch(indices: np.ndarray) -> dict[str, Tensor]`, which gives at once what the
+    collator makes of these rows; small models then learn faster (training/fast_loop.py)."""
 
     lengths: list[int]  # in tokens
 
