@@ -20,6 +20,8 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim import AdamW
 from transformers import Trainer
 
+from limbeck.data.batches import collated
+
 # Products of a weight and a number in the forward pass of a step. Where there are more, a step takes a tenth of a
 # second on one core, and the two milliseconds that the ordinary loop adds do not matter.
 MOST_PRODUCTS = 1e9
@@ -129,12 +131,7 @@ def _batches(trainer: Any, epoch: int) -> Callable[[int], dict[str, Tensor]]:
     sampler.set_epoch(epoch)
     order = np.fromiter(sampler, np.int64, len(sampler))
 
-    def made(indices: np.ndarray) -> dict[str, Tensor]:
-        found: dict[str, Tensor] = collate([data[index] for index in indices.tolist()])
-        return found
-
-    make = getattr(data, "batch", made)
-    return lambda step: make(order[step * size : (step + 1) * size])
+    return lambda step: collated(data, collate, order[step * size : (step + 1) * size])
 
 
 def _add_loss(trainer: Any, loss: Tensor) -> bool:
