@@ -11,10 +11,10 @@ from limbeck.core.errors import KnobError
 from limbeck.core.knob import knob
 from limbeck.jobs.settings import TrainRun
 from limbeck.passes.magnitude import Magnitude
+from limbeck.training.schedule import Schedule
 
 ENCODER = Magnitude(fraction=0.1, scope="global", part_of="all", head=0.0)  # Chen et al. 2020
-
-EQUAL_STEPS = {"keep": "last", "patience": 0}  # every round trains as long, and prunes what it ends with
+EQUAL_STEPS = Schedule(keep="last", patience=0)  # every round trains as long, and prunes what it ends with
 
 
 class TicketRun(TrainRun):
@@ -29,6 +29,7 @@ class TicketRun(TrainRun):
         short="--seeds",
     )
     rounds: int = knob(9, "rounds of training and pruning", at_least=1, short="--rounds", source="Chen 2020, 10 % each")
+    train: Schedule = knob(EQUAL_STEPS, "how every round trains")
     magnitude: Magnitude = knob(
         ENCODER, "what goes in each round; of encoders 10 % of all weights, smallest first, the head spared"
     )
@@ -38,16 +39,34 @@ class TicketRun(TrainRun):
     rewind_to: float = knob(
         0.0, "epochs of training before the weights that are rewound to; 0: the very start", at_least=0
     )
+    head_epochs: float = knob(
+        0.0,
+        "epochs in which only a new head learns, before anything else; the encoder's start stays as it was",
+        at_least=0,
+    )
+    prune: Literal["trained", "start"] = knob(
+        "trained", "whose magnitudes decide what goes: those of the trained weights, or of the start itself"
+    )
 
     @property
     def seed_list(self) -> list[int]:
         return list(range(self.seed, self.seed + self.seeds))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the paper asks first."""
+        decay = "stays at its peak" if self.train.decay == "constant" else "falls to 0"
+        rate = f"Every round is a whole training: its learning rate rises and {decay} (Chen et al.'s code: hardly)."
+        if self.rewind == "rate":
+            return (rate, "Neither the weights nor the head are rewound, only the learning rate.")
+        return (rate, "The head is rewound too, to where its own training began (Chen et al.'s code leaves it trained).")
+
     @model_validator(mode="before")
     @classmethod
     def _over_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """What nobody says of pruning and training is as it is for tickets, not as it is elsewhere."""
-        own = {"magnitude": ENCODER.model_dump(), "train": EQUAL_STEPS}
+        tables = {name: cls.model_fields[name].default for name in ("magnitude", "train")}
+        own = {name: default.model_dump(exclude_unset=True) for name, default in tables.items()}
         said = {name: values.get(name, {}) for name in own}
         merged = {name: {**own[name], **said[name]} for name in own if isinstance(said[name], Mapping)}
         return {**values, **merged}
@@ -59,5 +78,10 @@ class TicketRun(TrainRun):
             raise KnobError(
                 f"{self.rounds} rounds of {100 * prune.fraction:g} % leave nothing",
                 "ask for fewer --rounds, or lower --magnitude.fraction",
+            )
+        if self.prune == "start" and self.rewind == "rate":
+            raise KnobError(
+                "the start's magnitudes cannot decide where weights are never taken back to it",
+                "leave --rewind at weights, or --prune at trained",
             )
         return self
