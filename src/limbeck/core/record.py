@@ -268,6 +268,23 @@ class Citation(Frozen):
     bibtex: str
 
 
+class Published(Frozen):
+    """A figure that a paper prints, and what was measured here for it."""
+
+    row: str  # "small network, soft targets"
+    column: str  # "test errors"
+    published: float
+    ours: float | None = None  # the mean over seeds; None: not measured
+    spread: float | None = None  # its standard deviation; None of one seed
+    seeds: int = 0
+    unit: str = ""  # of both: "%", "errors", "BLEU"; "" of a number that has none
+    source: str = ""  # where the paper has it: "table 2"
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.ours is None else self.ours - self.published
+
+
 class Record(Frozen):
     schema_version: int = SCHEMA
     kind: Literal["distill", "compare", "train", "compress", "eval", "bench", "benchmark"]
@@ -293,6 +310,9 @@ class Record(Frozen):
     seconds: dict[str, float] = {}  # arm → seconds of training
     citations: list[Citation] = []
     notes: list[str] = []
+    published: list[Published] = []  # of a paper's experiment, run again: its figures beside ours
+    finding: str = ""  # which of the paper's findings appear in them
+    quick: bool = False  # cut down to minutes, so that its figures say nothing about the paper
 
     def arm(self, name: str) -> Arm:
         return next(arm for arm in self.arms if arm.name == name)
