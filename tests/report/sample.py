@@ -24,6 +24,7 @@ from sample_small import every_small
 from sample_words import every_words
 from sample_writers import every_writer
 
+from limbeck.core.matrix import Matrix
 from limbeck.core.record import Arm, Comparison, DataCard, Disagreement, Fidelity, Level, Record, SeedResult
 from limbeck.core.task import TaskInfo
 
@@ -170,6 +171,44 @@ def ticket_search(*means: float) -> Record:
     return record.but(name="tickets", arms=[arm], seeds=[0, 1, 2])
 
 
+TASKS = "MNLI QQP STS-B WNLI QNLI MRPC RTE SST-2 CoLA SQuAD MLM".split()  # noqa: SIM905
+CHEN = {  # Chen et al. 2020: transfer at 70 % minus same-task, and how many of the others are at least 0
+    "MNLI": ([0, -0.75, -2.57, -5.99, -1.55, -3.44, 2.38, 0.84, -27.70, -3.46, -5.63], 2),
+    "QQP": ([-1.69, 0, -3.16, -1.76, -1.62, -3.27, 1.80, -1.19, -22.39, -4.80, -5.52], 1),
+    "SQuAD": ([-1.66, -1.05, -3.25, 0.12, 0.51, -3.52, 1.56, 0.19, -30.86, 0, -5.69], 4),
+    "MLM": ([0.02, 0.09, 0.09, 1.18, 0.55, 6.01, 1.44, 1.87, 8.27, 0.17, 0], 10),
+    "pre-trained weights": ([-0.10, -0.33, -2.06, -0.35, 0.24, -3.02, 0.47, 1.07, -6.68, -1.04, -6.07], 3),
+}
+
+
+def transfer() -> Record:
+    """A search for tickets with matrices: published differences, and one of our own with holes."""
+    whole = Matrix(
+        title="TRANSFER(S, T) − TRANSFER(T, T) at 70 %",
+        rows=list(CHEN),
+        columns=TASKS,
+        values=[values for values, _ in CHEN.values()],
+        row_title="source",
+        ends=[str(count) for _, count in CHEN.values()],
+        end_title="not below 0",
+        unit="points",
+        digits=2,
+        diverging=True,
+        caption="One seed.",
+    )
+    scores = Matrix(
+        title="Score at every sparsity",
+        rows=["SST-2", "MRPC"],
+        columns=["0 %", "10 %", "20 %"],
+        values=[[90.1, 90.3, None], [84.2, None, None]],
+        spreads=[[0.2, 0.4, None], [None, None, None]],
+        row_title="task",
+        ends=["10 %", ""],
+        end_title="matches up to",
+    )
+    return ticket_search().but(name="transfer", matrices=[scores, whole])
+
+
 def regression() -> Record:
     record = distill("similarity", seeds=2)
     arms = []
@@ -235,6 +274,7 @@ def every() -> dict[str, Record]:
         "bench": benched(),
         "train": trained(),
         "tickets": ticket_search(),
+        "transfer": transfer(),
         "regress": regression(),
         "multilabel": multilabel(),
         "many classes": many_classes(),

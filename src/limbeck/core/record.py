@@ -15,6 +15,7 @@ from limbeck.core.checksum import DamagedError, sealed, unsealed
 from limbeck.core.errors import DataError
 from limbeck.core.files import write_text
 from limbeck.core.knob import Frozen
+from limbeck.core.matrix import Matrix
 from limbeck.core.task import TaskInfo
 
 SCHEMA = 1
@@ -310,6 +311,7 @@ class Record(Frozen):
     seconds: dict[str, float] = {}  # arm → seconds of training
     citations: list[Citation] = []
     notes: list[str] = []
+    matrices: list[Matrix] = []  # rows against columns, such as tickets of tasks on other tasks
     published: list[Published] = []  # of a paper's experiment, run again: its figures beside ours
     finding: str = ""  # which of the paper's findings appear in them
     quick: bool = False  # cut down to minutes, so that its figures say nothing about the paper
