@@ -23,6 +23,7 @@ from limbeck.core.task import Units
 from limbeck.report import answers, chain, charts, curves, frontier, levels, summary
 from limbeck.report import figures as n
 from limbeck.report import models as m
+from limbeck.report.published import PublishedTable, table_of
 from limbeck.report.svg import swatch
 from limbeck.report.table import FLOOR, Cell, Column, cells_of, columns, full, halves, table_rows
 from limbeck.report.warnings import ReportWarning, warnings
@@ -98,6 +99,7 @@ class Section:
     conclusion: str
     tiles: list[Tile]
     warnings: list[ReportWarning]
+    published: PublishedTable | None  # of a paper's experiment, run again
     standing: charts.Figure | None
     differences: charts.Figure | None
     trade_offs: list[charts.Figure]
@@ -215,6 +217,7 @@ def section(record: Record, anchor: str) -> Section:
         conclusion=summary.conclusion(record),
         tiles=list(_tiles(record)),
         warnings=ranked(record),
+        published=table_of(record),
         standing=charts.standing(record),
         differences=charts.differences(record),
         trade_offs=[*levels.charts_of(record), *frontier.trade_offs([record])],
