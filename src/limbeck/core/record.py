@@ -187,6 +187,7 @@ class Shape(Frozen):
     heads: int
     feed_forward: int
     decoder_layers: int = 0  # of an encoder-decoder, whose `layers` are the encoder's
+    text: str = ""  # of what is no transformer, for people: "784-300-100-10"
 
 
 class Arm(Frozen):

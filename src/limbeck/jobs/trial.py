@@ -57,7 +57,7 @@ from limbeck.students.seq2seq import hold_pad
 from limbeck.tasks.base import ALL, EncodedData, Model
 from limbeck.teachers.remapped import RemappedTeacher
 from limbeck.training.bridges import add_bridges, drop_bridges
-from limbeck.training.callbacks import HoldMask, Watch, check_checkpoint, switching
+from limbeck.training.callbacks import HoldMask, HoldNorm, Watch, check_checkpoint, switching
 from limbeck.training.lowest import AtLowestLoss
 from limbeck.training.standardise import Scale, final_linear, start_at_mean
 from limbeck.training.trainer import Distiller
@@ -389,7 +389,8 @@ class _TrialRunner:
         part = (share * self.progress.epochs, share * step.schedule.epochs)
         eval_steps = dev * len(data.evaluator.dev) / (3 * batch)
         watch = Watch(self.watcher, self.trial.title, data.info.metric, part, eval_steps)
-        held = [HoldMask(self.mask)] if self.mask.live else []
+        held: list[TrainerCallback] = [HoldMask(self.mask)] if self.mask.live else []
+        held += [HoldNorm(most)] if (most := getattr(self.model.config, "max_norm", 0.0)) else []
         over = data.info.over_vocabulary  # then dev has other uids now
         by_token = step.teacher_request.want if over else self._by_token(step.teacher_request.want)
         return Distiller(

@@ -247,6 +247,8 @@ def _agreement(record: Record, arm: Arm) -> Cell:
 def _shape(record: Record, arm: Arm) -> Cell:
     if record.kind != "compare" or arm.shape is None:
         return Cell()
+    if arm.shape.text:
+        return Cell(arm.shape.text, arm.shape.layers)
     deep = n.layers(arm.shape).replace(" ", n.GAP)
     return Cell(f"{deep}{n.GAP}×{n.GAP}{arm.shape.hidden}", arm.shape.layers + arm.shape.decoder_layers)
 
