@@ -45,7 +45,7 @@ from limbeck.measure.machine import peak_of
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.students.load import load
 from limbeck.students.shrink import Shrink
-from limbeck.tasks.text import data_fingerprint
+from limbeck.tasks.whole import data_fingerprint
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import LogitsCache
 from limbeck.training.schedule import Schedule

@@ -37,7 +37,7 @@ from limbeck.data.sources.demo import demo_model
 from limbeck.data.text.examples import Corpus, Encoded, encode
 from limbeck.students.load import load
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.text import data_fingerprint
+from limbeck.tasks.whole import data_fingerprint
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import LogitsCache
 

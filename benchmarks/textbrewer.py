@@ -41,7 +41,7 @@ from limbeck.data.sources.demo import demo_model
 from limbeck.data.text.examples import Corpus, Encoded, encode
 from limbeck.objectives import Labels, SoftTargets
 from limbeck.students.load import load
-from limbeck.tasks.text import data_fingerprint
+from limbeck.tasks.whole import data_fingerprint
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import LogitsCache
 from limbeck.teachers.settings import TeacherCacheSettings

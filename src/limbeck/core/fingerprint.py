@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from limbeck.core.image_processor import ImageProcessor
+
 if TYPE_CHECKING:
     import numpy as np
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -39,8 +41,10 @@ def fingerprint(model: PreTrainedModel) -> str:
     return digest.hexdigest()
 
 
-def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
+def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerBase | ImageProcessor) -> str:
     """16 hex digits of the vocabulary, the special tokens and the rules of splitting; padding state does not count."""
+    if isinstance(tokenizer, ImageProcessor):
+        return blake2b(_canonical(tokenizer.to_dict()), digest_size=8).hexdigest()
     parts: dict[str, Any] = {
         "vocabulary": sorted(tokenizer.get_vocab().items()),
         "special": {key: str(value) for key, value in tokenizer.special_tokens_map.items()},

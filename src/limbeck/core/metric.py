@@ -58,6 +58,9 @@ def _calibration(name: str, decisions: str) -> Metric:
 
 
 _F1_MACRO = _share("f1_macro", "macro F1", "mean F1 of the classes that occur or are predicted", "f1")
+_F1_WEIGHTED = _share("f1_weighted", "weighted F1", "F1 of each class, weighted by its rows")
+_MATTHEWS = Metric("matthews", "Matthews correlation", "of class and label; 0 is chance", hub="matthews_correlation")
+_NLL = _error("nll", "negative log-likelihood", "mean −log probability of the label, in nats; lower is better")
 _PERPLEXITY = (
     "exp of the cross-entropy: the model is as unsure of a {} as if it chose blindly between so many; lower is better, "
     "and only models with the same tokenizer compare"
@@ -98,10 +101,18 @@ METRICS: dict[str, tuple[Metric, ...]] = {
         _share("accuracy", "accuracy", "share of rows with the right class", "accuracy"),
         _share("f1", "F1", "F1 of class 1, of two", "f1"),
         _F1_MACRO,
-        _share("f1_weighted", "weighted F1", "F1 of each class, weighted by its rows"),
-        Metric("matthews", "Matthews correlation", "of class and label; 0 is chance", hub="matthews_correlation"),
+        _F1_WEIGHTED,
+        _MATTHEWS,
         _calibration("ece", "classes"),
-        _error("nll", "negative log-likelihood", "mean −log probability of the label, in nats; lower is better"),
+        _NLL,
+    ),
+    "image": (
+        _share("accuracy", "accuracy", "share of images with the right class", "accuracy"),
+        _F1_MACRO,
+        _F1_WEIGHTED,
+        _MATTHEWS,
+        _calibration("ece", "classes"),
+        _NLL,
     ),
     "multilabel": (
         _share("f1_micro", "micro F1", "F1 of all decisions pooled", "f1"),
@@ -162,6 +173,7 @@ CLOSENESS: dict[str, dict[str, Metric]] = {
     "answer": _closeness("answer end", "position"),
     "mask-fill": _closeness("token", "prediction"),
     "generate": _closeness("token", "prediction"),
+    "image": _closeness("image", "class"),
     "translate": {
         "agreement": _share("agreement", "agreement", "share of sentences with the teacher’s translation"),
         "divergence": _error(

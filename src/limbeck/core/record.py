@@ -95,6 +95,14 @@ class CurvePoint(Frozen):
     dev: dict[str, float] = {}  # metrics on the dev set
 
 
+class Stopped(Frozen):
+    """A training at its lowest loss on dev: the early-stopping iteration of the literature."""
+
+    step: int
+    loss: float  # on dev
+    quality: dict[str, float]  # on the test split, with the weights of that step
+
+
 class Level(Frozen):
     """A model of one sparsity, trained: one round of a search for a ticket."""
 
@@ -105,6 +113,7 @@ class Level(Frozen):
     steps: int
     dev: dict[str, float] = {}  # at the best step
     ticket: str = ""  # its file, relative to the run folder; of the whole model none
+    stopped: Stopped | None = None  # None: not measured
 
     @property
     def share(self) -> float:
@@ -127,6 +136,7 @@ class SeedResult(Frozen):
     seconds: float = 0.0  # training time
     best_step: int = 0
     levels: list[Level] = []  # of a search for a ticket, from the whole model on
+    stopped: Stopped | None = None  # of the last training; None: not measured
     sentences_per_second: float = 0.0  # while training
 
 
@@ -178,6 +188,7 @@ class Shape(Frozen):
     heads: int
     feed_forward: int
     decoder_layers: int = 0  # of an encoder-decoder, whose `layers` are the encoder's
+    text: str = ""  # of what is no transformer, for people: "784-300-100-10"
 
 
 class Arm(Frozen):

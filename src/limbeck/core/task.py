@@ -1,4 +1,5 @@
-"""What a model predicts of a text: one class, any number of labels, a number, tokens, tags, spans, or another text."""
+"""What a model predicts: of a text one class, any number of labels, a number, tokens, tags, spans, or another text;
+of an image one class."""
 
 from __future__ import annotations
 
@@ -9,15 +10,18 @@ from pydantic import ConfigDict
 
 from limbeck.core.metric import METRICS, metric_of
 
-Kind = Literal["classify", "multilabel", "regress", "mask-fill", "generate", "tag", "answer", "translate"]
+Kind = Literal["classify", "multilabel", "regress", "mask-fill", "generate", "tag", "answer", "translate", "image"]
 LanguageKind = Literal["mask-fill", "generate"]
 WindowKind = Literal["tag", "answer"]
 Seq2SeqKind = Literal["translate"]
-Level = Literal["text", "token", "span", "vocabulary"]
+Level = Literal["text", "token", "span", "vocabulary", "image"]
 TEXT_KINDS: tuple[Kind, ...] = ("classify", "multilabel", "regress")
+IMAGE_KINDS: tuple[Kind, ...] = ("image",)
+WHOLE_KINDS: tuple[Kind, ...] = (*TEXT_KINDS, *IMAGE_KINDS)  # one row of logits for a whole text or image
 LANGUAGE_KINDS: tuple[LanguageKind, ...] = ("mask-fill", "generate")  # a row is a token, with a distribution over words
 SEQ2SEQ_KINDS: tuple[Seq2SeqKind, ...] = ("translate",)  # the same, and the tokens together are a text
 WINDOW_KINDS: tuple[WindowKind, ...] = ("tag", "answer")  # a row is a word with a tag, or one end of an answer
+_SINGLE = "single_label_classification"
 ENDS = ("start", "end")  # the two rows of a question, and the outputs of a model that answers
 ENCODER_KINDS: tuple[Kind, ...] = (*TEXT_KINDS, *WINDOW_KINDS, "mask-fill")  # what sees the whole text
 
@@ -43,7 +47,7 @@ class _Facts:
     tag: str  # the Hub's
     level: Level
     units: Units
-    problem_type: str = ""  # transformers'; it has one for texts only
+    problem_type: str = ""  # transformers'; it has one for whole texts and images only
     outputs: int = 0  # of a model; 0 where it has as many as there are labels
 
 
@@ -59,7 +63,7 @@ def _of_blocks(tag: str, timing: str = "") -> _Facts:
 
 
 _FACTS: dict[str, _Facts] = {
-    "classify": _of_text("single_label_classification"),
+    "classify": _of_text(_SINGLE),
     "multilabel": _of_text("multi_label_classification"),
     "regress": _of_text("regression", judged="closer", outputs=1),
     "tag": _Facts("token-classification", "token", Units("sentence", "sentence", "sentence", "word")),
@@ -76,6 +80,12 @@ _FACTS: dict[str, _Facts] = {
             judged="closer",
             decoded=True,
         ),
+    ),
+    "image": _Facts(
+        "image-classification",
+        "image",
+        Units("image", "image", "image", "image", repeated="image", unscored="the test images carry no labels"),
+        _SINGLE,
     ),
 }
 
@@ -94,7 +104,8 @@ class TaskInfo:
     tag: str = field(init=False, repr=False)  # the Hub's name of the task
     level: Level = field(init=False, repr=False)  # what a row of logits is of
     units: Units = field(init=False, repr=False)
-    problem_type: str = field(init=False, repr=False)  # transformers' name; it has one for texts only
+    problem_type: str = field(init=False, repr=False)  # transformers' name; of whole texts and images only
+    single_label: bool = field(init=False, repr=False)  # a row has one class of several
     over_vocabulary: bool = field(init=False, repr=False)  # a row is a token, of running text or of a translation
     is_seq2seq: bool = field(init=False, repr=False)
     in_windows: bool = field(init=False, repr=False)
@@ -110,6 +121,7 @@ class TaskInfo:
             **vars(facts),
             "metric": metric,
             "over_vocabulary": over_vocabulary,
+            "single_label": facts.problem_type == _SINGLE,
             "is_seq2seq": self.kind in SEQ2SEQ_KINDS,
             "in_windows": facts.level in ("token", "span"),
             "outputs": self.vocab_size if over_vocabulary else facts.outputs or len(self.labels),
@@ -129,5 +141,7 @@ def _describe(kind: Kind, labels: tuple[str, ...], vocab_size: int) -> str:
         return f"{what}, vocabulary of {vocab_size:,} tokens"
     if kind in ("regress", "answer"):
         return "regression" if kind == "regress" else "extractive question answering"
-    what = {"classify": "classes", "tag": "tags of words"}.get(kind, "labels, any number per text")
+    what = {"classify": "classes", "tag": "tags of words", "image": "classes of images"}.get(
+        kind, "labels, any number per text"
+    )
     return f"{len(labels)} {what} ({', '.join(labels[:6])}{', …' if len(labels) > 6 else ''})"

@@ -75,6 +75,8 @@ class Collator:
     @classmethod
     def of(cls, tokenizer: Any, task: TaskInfo) -> Self:
         """With the padding token of a tokenizer; whole texts are padded on its padding side as well."""
+        if task.level == "image":  # all of one size
+            return cls(0, task)
         if task.over_vocabulary:
             return cls(padding_id(tokenizer), task)
         if tokenizer.pad_token_id is None:
@@ -93,7 +95,9 @@ class Collator:
         return {name: torch.from_numpy(column) for name, column in columns.items()}
 
     def _column(self, name: str, values: list[Any]) -> np.ndarray:
-        """[batch], [batch, longest], or for the labels of windows [rows of all windows]."""
+        """[batch], [batch, longest], for the labels of windows [rows of all windows]; of images [batch, 1, h, w]."""
+        if name == "pixel_values":
+            return np.stack(values)
         dtype = self._dtype(name)
         if np.ndim(values[0]) == 0:
             return np.array(values, dtype=dtype)
@@ -127,8 +131,10 @@ def batches(
         return
     lengths = np.asarray(dataset.lengths)[chosen % len(dataset)]
     order = chosen[np.argsort(-lengths, kind="stable")].tolist()
+    at_once = getattr(dataset, "batch", None)  # of a dataset that needs no collator
     for start in range(0, len(order), size):
-        yield to_batch(collate([dataset[index] for index in order[start : start + size]]), collate.task)
+        some = order[start : start + size]
+        yield to_batch(at_once(some) if at_once else collate([dataset[index] for index in some]), collate.task)
 
 
 @dataclass(eq=False)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from pydantic import field_validator
 
 from limbeck.core.knob import Knobs, Settings, knob, table
 from limbeck.core.plugins import HELP, Plugins
-from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WINDOW_KINDS
+from limbeck.core.task import IMAGE_KINDS, LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WINDOW_KINDS
 
 HUB_TAGS = {  # what the Hub calls a task → what --task calls it
     "text-classification": "classify",
@@ -17,6 +18,7 @@ HUB_TAGS = {  # what the Hub calls a task → what --task calls it
     "fill-mask": "mask-fill",
     "text-generation": "generate",
     "translation": "translate",
+    "image-classification": "image",
     "summarization": "translate",
     "text2text-generation": "translate",
 }
@@ -27,8 +29,8 @@ class DataSettings(Settings):
     train: str = knob(
         "",
         "the data: a file (CSV, TSV, JSON, Parquet), a folder or a Hub id; for tag also CoNLL, for answer also SQuAD's "
-        "JSON, for language models plain text, gzipped or not; a folder has train, dev and test files, or is a saved "
-        "dataset",
+        "JSON, for language models plain text, gzipped or not, for images IDX files (MNIST's), or digits (5,000 of "
+        "them); a folder has train, dev and test files, or is a saved dataset",
         short="--data",
     )
     dev: str = knob("", "a file that chooses the best checkpoint; without one, a part of train is cut off for it")
@@ -41,11 +43,12 @@ class DataSettings(Settings):
         short="--label-column",
     )
     task: Literal[
-        "auto", "classify", "multilabel", "regress", "tag", "answer", "mask-fill", "generate", "translate"
+        "auto", "classify", "multilabel", "regress", "tag", "answer", "mask-fill", "generate", "translate", "image"
     ] = knob(
         "auto",
         "kind of task; classify, multilabel, regress: whole texts; tag: token classification (NER); answer: extractive "
-        "QA; mask-fill: masked LM; generate: causal LM; translate: seq2seq; auto: by the model's head or the labels. "
+        "QA; mask-fill: masked LM; generate: causal LM; translate: seq2seq; image: classes of images; auto: by the "
+        "model's head or the labels. "
         "The Hub's tags, such as token-classification and fill-mask, are accepted too",
         short="--task",
     )
@@ -71,7 +74,16 @@ class DataSettings(Settings):
     limit_dev: int = knob(0, "measure on this many rows of dev, drawn as for `limit`; 0 is all", at_least=0)
     limit_test: int = knob(0, "test on this many rows, drawn as for `limit`; 0 is all", at_least=0)
     dev_share: float = knob(0.1, "the part of train cut off for dev when there is no dev file", above=0, below=1)
+    dev_rows: int = knob(
+        0, "cut off exactly so many rows of train for dev, drawn by hash, instead of a share; 0: dev_share", at_least=0
+    )
     test_share: float = knob(0.1, "the part of train cut off for test when there is no test file", above=0, below=1)
+
+    @classmethod
+    def task_in(cls, values: object) -> str:
+        """What a table of these settings, not checked yet, says of the task."""
+        task = values.get("task") if isinstance(values, Mapping) else getattr(values, "task", None)
+        return HUB_TAGS.get(str(task), str(task or "auto"))
 
     @field_validator("task", mode="before")
     @classmethod
@@ -203,6 +215,22 @@ class ParallelSettings(Settings):
         short="--tag",
     )
     tags: str = knob("", "target languages, comma-separated, that get such a token in a new vocabulary", short="--tags")
+
+
+@table("image", "which images train, and how they are shifted", IMAGE_KINDS)
+class ImageSettings(Settings):
+    """Training images; those of dev and test, and those that a teacher answers, stay as they are."""
+
+    jitter: int = knob(
+        0,
+        "shift training images by up to so many pixels in each direction, another shift every epoch; 0: never",
+        at_least=0,
+        source="Hinton et al. 2015, 2 for the teacher",
+    )
+    train_labels: str = knob(
+        "", "train on images of these labels only, separated by commas; dev and test keep all; empty: all"
+    )
+    seed: int = knob(0, "of the shifts; the same for every student", at_least=0)
 
 
 @table("augment", "augmented texts for the teacher to label", TEXT_KINDS)

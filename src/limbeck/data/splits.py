@@ -16,6 +16,7 @@ import numpy as np
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, SplitCard
+from limbeck.core.task import TaskInfo
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.tables import Table
 
@@ -79,6 +80,13 @@ class Splits(Generic[S]):
     @property
     def splits(self) -> dict[str, S]:
         return {"train": self.train, "dev": self.dev, "test": self.test}
+
+
+@dataclass(frozen=True)
+class LabelledSplits(Splits[S]):
+    """The same of rows with classes."""
+
+    task: TaskInfo
 
 
 @dataclass(frozen=True)
@@ -169,30 +177,30 @@ def cut_missing(parts: Mapping[str, RowSelection[R]], settings: DataSettings, gr
     Without train nothing is cut: the missing splits are empty."""
     if "train" not in parts:
         return {split: parts.get(split, RowSelection()) for split in SPLITS}
-    missing = missing_splits(parts, settings)
+    missing, train = missing_splits(parts, settings, len(parts["train"])), parts["train"]
     if not missing:
         return in_order(parts)
-    train, made = parts["train"], cut_by_hash(parts["train"], missing, settings, group)
+    made = cut_by_hash(train, missing, settings, group)
     for split in (*missing, "train"):
         expected = len(train) * missing.get(split, 1.0)
         if expected < FEWEST or len(made[split]) < FEWEST // 2:
             raise DataError(
                 f"{train.source} has {len(train):,} usable rows: too few to cut {' and '.join(missing)} from "
                 f"({split} would get {len(made[split])})",
-                "give more rows, a larger share (--data.dev-share, --data.test-share), or files with --data.dev and "
-                "--data.test",
+                "give more rows, a larger share (--data.dev-share, --data.dev-rows, --data.test-share), or files with "
+                "--data.dev and --data.test",
             )
     return in_order({**parts, **made})
 
 
-def missing_splits(parts: Collection[str], settings: DataSettings) -> dict[str, float]:
-    """The held-out splits that no file gives, and their shares of train."""
-    share = {"dev": settings.dev_share, "test": settings.test_share}
+def missing_splits(parts: Collection[str], settings: DataSettings, rows: int = 0) -> dict[str, float]:
+    """The held-out splits that no file gives, and their shares of train, which has so many rows."""
+    share = {"dev": settings.dev_rows / max(rows, 1) or settings.dev_share, "test": settings.test_share}
     missing = {split: share[split] for split in share if split not in parts}
     if missing and sum(share.values()) >= 1:
+        dev = f"dev_rows {settings.dev_rows:,}" if settings.dev_rows else f"dev_share {settings.dev_share:g}"
         raise KnobError(
-            f"dev_share {settings.dev_share:g} and test_share {settings.test_share:g} leave nothing for train",
-            "make their sum less than 1",
+            f"{dev} and test_share {settings.test_share:g} leave nothing for train", "make their sum less than 1"
         )
     return missing
 
@@ -203,11 +211,28 @@ def cut_by_hash(
     hashes = np.array([row.split_hash for row in train.rows], dtype=np.float64)
     test, dev = settings.test_share, settings.test_share + settings.dev_share
     inside = {"test": hashes < test, "dev": (hashes >= test) & (hashes < dev)}
+    if settings.dev_rows and "dev" in missing:
+        open_to = ~inside["test"] if "test" in missing else np.ones(len(hashes), dtype=bool)
+        inside["dev"] = _exactly(settings.dev_rows, (hashes - test) % 1.0, open_to)
     made = {"train": train.take(np.flatnonzero(~np.logical_or.reduce([inside[split] for split in missing])))}
     for split, share in missing.items():
-        source = f"cut from {train.source} by a hash of the {group} ({share:.0%})"
+        much = f"{settings.dev_rows:,} rows" if split == "dev" and settings.dev_rows else f"{share:.0%}"
+        source = f"cut from {train.source} by a hash of the {group} ({much})"
         made[split] = train.take(np.flatnonzero(inside[split]), source)
     return made
+
+
+def _exactly(count: int, hashes: np.ndarray, open_to: np.ndarray) -> np.ndarray:
+    """[rows] bool: so many of the rows that are open, by rising hash; rows of one hash go together or not at all."""
+    chosen, left = np.zeros(len(hashes), dtype=bool), count
+    order = np.flatnonzero(open_to)[np.argsort(hashes[open_to], kind="stable")]
+    for same in np.split(order, np.flatnonzero(np.diff(hashes[order])) + 1):
+        if len(same) <= left:
+            chosen[same] = True
+            left -= len(same)
+        if not left:
+            break
+    return chosen
 
 
 def in_order(parts: Mapping[str, S]) -> dict[str, S]:

@@ -23,9 +23,9 @@ SST2 = Needs(
     "SST-2",
     ("train.tsv", "dev.tsv", "test.tsv"),
     "GLUE (gluebenchmark.com); a column label and one of sentences, test with its labels",
-    "600 sentences of Rotten Tomatoes",
+    "400 sentences of Rotten Tomatoes",
 )
-TEACHER_ROWS, STUDENT_ROWS, QUICK_ROWS = 10_000, 3_000, 600
+TEACHER_ROWS, STUDENT_ROWS, QUICK_ROWS = 10_000, 3_000, 400
 
 
 def data_flags(conditions: Conditions) -> tuple[object, ...]:
@@ -47,7 +47,7 @@ def _embedded(file: Path) -> Path:
 
 def parts(conditions: Conditions) -> Sequence[Part]:
     data, model = data_flags(conditions), conditions.model or demo_model()
-    less = ("--epochs", 1, "--measure.bootstrap", 500) if conditions.quick else ()
+    less = ("--epochs", 1, "--train.evals-per-epoch", 1, "--measure.bootstrap", 500) if conditions.quick else ()
     rows = [QUICK_ROWS if conditions.quick else rows for rows in (TEACHER_ROWS, STUDENT_ROWS)]
     learn = ("--model", model, *data, "--data.limit", rows[0], "--epochs", 3, "--measure.no-speed", *less)
     teacher = conditions.out / "teacher" / "model"

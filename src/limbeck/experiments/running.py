@@ -32,15 +32,17 @@ class _Child:
     process: subprocess.Popen[str]
     share: float = 0.0
     said: deque[str] = field(default_factory=lambda: deque(maxlen=40))
+    reader: threading.Thread = field(default_factory=threading.Thread)
 
     def read(self, events: queue.Queue[_Child]) -> None:
         assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if found := _SHARE.match(line):
-                self.share = int(found[1]) / 100
-            else:
-                self.said.append(line.rstrip())
-            events.put(self)
+        with self.process.stderr as lines:
+            for line in lines:
+                if found := _SHARE.match(line):
+                    self.share = int(found[1]) / 100
+                else:
+                    self.said.append(line.rstrip())
+                events.put(self)
         self.process.wait()
         events.put(self)
 
@@ -85,7 +87,8 @@ def run_parts(parts: Sequence[Part], out: Path, name: str, workers: int, watcher
                 watcher.say(f"{part.name}: limbeck {part.verb}")
                 child = _Child(part, _start(part, out, threads))
                 running.append(child)
-                threading.Thread(target=child.read, args=(events,), daemon=True).start()
+                child.reader = threading.Thread(target=child.read, args=(events,), daemon=True)
+                child.reader.start()
             if not running:
                 break
             child = events.get()

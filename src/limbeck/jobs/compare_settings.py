@@ -88,7 +88,7 @@ class CompareRun(Run):
 
 _DEFAULTS = {
     "auto": ("finetune", "hinton", "pkd-skip"),
-    **dict.fromkeys(("tag", "answer"), ("finetune", "hinton")),
+    **dict.fromkeys(("tag", "answer", "image"), ("finetune", "hinton")),
     **dict.fromkeys(("mask-fill", "generate"), ("finetune", "truncated")),
     "translate": ("finetune", "word-kd", "seq-kd"),
 }

@@ -69,4 +69,4 @@ def now() -> str:
 
 def describe(network: PreTrainedModel) -> str:
     shape = shape_of(network)
-    return f"{layers(shape)} × {shape.hidden}"
+    return shape.text or f"{layers(shape)} × {shape.hidden}"

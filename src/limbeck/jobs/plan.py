@@ -65,7 +65,10 @@ class Training:
     @property
     def measurements(self) -> float:
         """On dev, if it is evaluated."""
-        return self.evals or self.schedule.epochs * self.schedule.evals_per_epoch
+        schedule = self.schedule
+        if schedule.eval_steps and schedule.max_steps and not self.evals:
+            return schedule.max_steps // schedule.eval_steps
+        return self.evals or schedule.epochs * schedule.evals_per_epoch
 
     def over(self, data: EncodedData) -> Training:
         """With the epochs that its steps make, where a person limits those."""
@@ -471,7 +474,7 @@ def with_baselines(arms: dict[str, ArmPlan], task: Task, several: bool = True) -
 
 def _start_and_schedule(arm: ArmPlan, task: Task) -> str:
     """Students that are alike but for what they learn from share this."""
-    knobs = arm.run.model_dump_json(include={"student", "student_from", "train", "seq2seq"})
+    knobs = arm.run.model_dump_json(include={"student", "student_from", "train", "seq2seq", "network", "image"})
     return f"{knobs} {task.baseline(arm.main.objective) if arm.trainings else ''}"
 
 

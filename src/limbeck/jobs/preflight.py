@@ -13,8 +13,9 @@ from math import prod
 from pathlib import Path
 
 from limbeck.core.errors import KnobError, LimbeckError, no_teacher
-from limbeck.core.task import LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WINDOW_KINDS
+from limbeck.core.task import IMAGE_KINDS, LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WINDOW_KINDS
 from limbeck.data.columns import Roles, choose
+from limbeck.data.image.images import check_images
 from limbeck.data.settings import DirectionSettings, ParallelSettings, TaskKnobs
 from limbeck.data.sources.conll import SUFFIXES as CONLL
 from limbeck.data.sources.files import SUFFIXES, missing, read_head, unzipped
@@ -106,10 +107,10 @@ def _kind(run: TaskKnobs, model: Path | None) -> str:
 
 
 def _check_named(run: TaskKnobs, kind: str) -> None:
-    """Whether a run that needs a model names one. What translates may do without."""
+    """Whether a run that needs a model names one. What translates, and a network of images, may do without."""
     if kind in SEQ2SEQ_KINDS or run.tables(DirectionSettings):
         return
-    if isinstance(run, TrainRun) and not run.model:
+    if isinstance(run, TrainRun) and not run.model and kind not in IMAGE_KINDS:
         raise no_model()
     if isinstance(run, Run) and not (run.teacher or (run.student_from and kind in LANGUAGE_KINDS)):
         raise no_teacher()
@@ -117,6 +118,9 @@ def _check_named(run: TaskKnobs, kind: str) -> None:
 
 def _check_data(run: TaskKnobs, kind: str) -> None:
     """Every named file is there and can be opened; of texts, its columns are known."""
+    if kind in IMAGE_KINDS:
+        check_images(run.data)
+        return
     files = _files(run, kind)
     for path in files.values():
         if not path.exists():

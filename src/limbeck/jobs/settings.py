@@ -25,7 +25,7 @@ from limbeck.exporters.targets import TARGETS, Target
 from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import ObjectiveTable, Recipe, StageSettings, find, from_table, to_table
-from limbeck.students import seq2seq
+from limbeck.students import image, seq2seq
 from limbeck.students.shrink import SMALL, Shrink
 from limbeck.teachers.settings import TeacherCacheSettings
 from limbeck.training.schedule import Schedule
@@ -35,12 +35,12 @@ JobKind: TypeAlias = Literal["train", "distill", "compare", "compress"]
 EXPORTS = "export"  # their folder in a run's
 CUSTOM = "custom"  # the objective is the run's own, whole
 AUTO: dict[Kind, str] = {
-    **dict.fromkeys(("classify", "multilabel", "tag", "answer"), "hinton"),
+    **dict.fromkeys(("classify", "multilabel", "tag", "answer", "image"), "hinton"),
     "regress": "logits",
     **dict.fromkeys(("mask-fill", "generate"), "truncated"),
     "translate": "seq-kd",
 }
-_REGISTER = (seq2seq,)  # a table of a task
+_REGISTER = (seq2seq, image)  # tables of tasks
 
 
 def names_in(text: str) -> list[str]:
@@ -195,7 +195,9 @@ class TrainRun(Job):
 
     kind: ClassVar[JobKind] = "train"
     model: str = knob(
-        "", "the model to train: a folder or a hub id; a seq2seq model may also start from scratch", short="--model"
+        "",
+        "the model to train: a folder or a hub id; a seq2seq model or one of images may also start from scratch",
+        short="--model",
     )
     objective: ObjectiveTable = knob({}, "how labels are weighed and smoothed, in a table 'labels'")
     ticket: str = knob("", "start from this winning ticket, a file of `limbeck tickets`", short="--ticket")

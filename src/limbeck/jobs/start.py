@@ -19,7 +19,6 @@ from limbeck.students.inherit import reinit
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import strided
 from limbeck.tasks.base import ALL, EncodedData, Model, Setup, Task
-from limbeck.tasks.seq2seq import Translation
 
 FRESH = "fresh weights"
 CALIBRATION_ROWS, CALIBRATION_BATCH = 4096, 32
@@ -38,8 +37,7 @@ class Start:
 
 def start_of(shape: Shrink, task: Task, setup: Setup, given: Model | None, owner: Model) -> Start:
     """`given` is a model to start from, if there is one; `owner` the model whose weights a student inherits."""
-    if given is None and setup.teacher is None:  # nothing but a vocabulary; the shape alone is looked at here
-        assert isinstance(task, Translation)
+    if given is None and (setup.teacher is None or task.new_students):  # the shape alone is looked at here
         with torch.random.fork_rng(devices=[]):
             network = task.new_network(owner.processor)
         origin = "The student starts from random weights."

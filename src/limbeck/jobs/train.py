@@ -29,11 +29,10 @@ from limbeck.jobs.ticket_settings import TicketRun
 from limbeck.measure.speed import MEASURING
 from limbeck.objectives.labels import Labels
 from limbeck.passes.ticket import UseTicket
-from limbeck.recipes.lottery import EARLY, HEAD, ticket_steps
+from limbeck.recipes.lottery import EARLY, HEAD, one_shot_steps, ticket_steps
 from limbeck.recipes.recipe import MAIN, Apply, Train, flat
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import GOLD, LABELS, EncodedData, Setup, Task, task_of, with_class_weights
-from limbeck.tasks.seq2seq import Translation
 
 T = TypeVar("T", bound=TrainRun)
 FROM_SCRATCH = {"epochs": 20.0}  # a model without pre-trained weights has everything to learn
@@ -71,7 +70,8 @@ def train(
     """Trains `model`, a folder or a hub id, on `data`; the trained model lies in `out`/model.
 
     Without `out` everything goes to a temporary folder, which is there as long as the result.
-    An encoder gets a head for the labels; a language model learns running text; a seq2seq model may start from scratch.
+    An encoder gets a head for the labels; a language model learns running text; a seq2seq model, or one of images, may
+    start from scratch.
     `train("bert-base-uncased", "reviews.csv", out="runs/teacher", epochs=3)`
     """
     run, data = settings_of(TrainRun, locals())
@@ -96,29 +96,26 @@ def plan_training(run: T, data: object, watcher: Watcher) -> tuple[T, ArmPlan, S
     task = task_of(run, run.model)
     if run.data.task == "auto" and task.info.kind in LANGUAGE_KINDS:
         task = task_of(run, None)  # encoders are published with such a head, to be fine-tuned on labels
-    if isinstance(task, Translation) and not run.model:  # as far as nobody set the schedule
-        run = run.but(train={**FROM_SCRATCH, **run.train.model_dump(exclude_unset=True)})
-    elif not run.model:
+    if not run.model and not task.from_scratch:
         raise no_model()
+    if not run.model:  # as far as nobody set the schedule
+        run = run.but(train={**FROM_SCRATCH, **run.train.model_dump(exclude_unset=True)})
     task = replace(task, knobs=run)
     splits = task.read(data, None, watcher)
     task = task.settled(splits)
+    model, notes = task.model_to_train(run.model, splits)
+    for note in notes:
+        watcher.say(note)
     build: Callable[[], PreTrainedModel] = partial(_network, task, run.model)  # for every seed
-    if isinstance(task, Translation):
-        model, notes = task.model_to_train(run.model, splits)
-        for note in notes:
-            watcher.say(note)
-        if not run.model:
-            build = partial(task.new_network, model.processor)
-    else:
-        model = task.load(run.model, new_head=True)
+    if not run.model:
+        build = partial(task.new_network, model.processor)
     encoded = task.encode_for_training(splits, model, watcher)
     if not encoded.has_gold:
         raise DataError(f"{encoded.card.source} has no labels to learn from", "give labelled rows")
     if foreign := [term for term in run.objective if term != LABELS or encoded.info.kind not in Labels.serves]:
         raise KnobError(
             f"the objective '{foreign[0]}' does not serve `limbeck train` with --task {encoded.info.kind}",
-            "it takes 'labels' alone, of texts, tags and answers; of a translator --seq2seq.smoothing smooths",
+            "it takes 'labels' alone, of texts, images, tags and answers; of a translator --seq2seq.smoothing smooths",
         )
     run = run.but(objective=with_class_weights(run.objective, encoded))
     task = replace(task, info=encoded.info, knobs=run)
@@ -142,6 +139,9 @@ def _steps(run: TrainRun, task: Task, encoded: EncodedData) -> tuple[PlannedStep
     main = on_labels(Training(MAIN, task.supervised(), run.train, GOLD).over(encoded), encoded)
     if not isinstance(run, TicketRun):
         return (*([Apply(UseTicket(file=run.ticket, control=run.control))] if run.ticket else []), main)
+    if run.one_shot:
+        planned = one_shot_steps(task.info, run.one_shot_rounds, run.magnitude)
+        return tuple(main if isinstance(step, Train) else step for step in flat(planned))
     before = {HEAD: run.head_epochs, EARLY: run.rewind_to}
     turns = {"rewind": run.rewind == "weights", "by_start": run.prune == "start"}
     planned = ticket_steps(task.info, run.rounds, run.magnitude, before=before, **turns)

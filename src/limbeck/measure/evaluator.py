@@ -14,6 +14,7 @@ from limbeck.core.record import ClassScore, Disagreement, Fidelity, Floor, Relia
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import Batch, NoTeacher, Teacher
 from limbeck.data.batches import Collator, Dataset, batches
+from limbeck.data.image.encoded import EncodedImages
 from limbeck.data.language.examples import Tokens
 from limbeck.data.text.examples import Encoded
 from limbeck.measure.fidelity import fidelity, text_disagreements, token_disagreements
@@ -112,14 +113,14 @@ class Evaluator(ABC):
 
 @dataclass(eq=False)
 class TextEvaluator(Evaluator):
-    """Logits of every text; metrics, fidelity and disagreements are computed from them.
+    """Logits of every text or image; metrics, fidelity and disagreements are computed from them.
 
     `TextEvaluator(info, tokenizer, {"dev": dev, "test": test}).test(model).scores["accuracy"]`
     """
 
     info: TaskInfo
     processor: Any
-    splits: Mapping[str, Encoded]
+    splits: Mapping[str, Encoded | EncodedImages]
     examples: int = 0  # disagreements to keep
     teacher: Teacher = field(default_factory=NoTeacher)
 
@@ -129,7 +130,7 @@ class TextEvaluator(Evaluator):
         if dev.has_label.any() or not len(dev):
             return found
         logits = found._teacher_logits("dev")
-        if self.info.kind == "classify":
+        if self.info.single_label:
             labels = logits.argmax(-1)
         else:
             labels = (logits > 0).astype(np.float32) if self.info.kind == "multilabel" else logits[:, 0]

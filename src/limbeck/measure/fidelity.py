@@ -146,7 +146,7 @@ def paired(task: TaskInfo, student: Array, teacher: Array) -> tuple[Array, Array
 
 def _divergence(task: TaskInfo, teacher: Array, student: Array) -> Array:
     """[n]: KL(teacher ‖ student) of each row; with several labels, the mean of their binary divergences."""
-    if task.kind == "classify":
+    if task.single_label:
         log_t, log_s = log_softmax(teacher), log_softmax(student)
         return (np.exp(log_t) * (log_t - log_s)).sum(axis=1)
     yes = np.exp(log_sigmoid(teacher)) * (log_sigmoid(teacher) - log_sigmoid(student))

@@ -53,7 +53,7 @@ def _absolute_error(task: TaskInfo, logits: Array, labels: Array) -> Array:
 def hits(task: TaskInfo, logits: Array, labels: Array) -> Array:
     """[n, 3C]: per class, answered and right; answered; true."""
     predicted, true = predictions(task, logits), labels
-    if task.kind == "classify":
+    if task.single_label:
         classes = np.arange(task.outputs)
         predicted, true = predicted[:, None] == classes, true[:, None] == classes
     return np.concatenate([predicted & true, predicted, true], axis=1).astype(np.float64)

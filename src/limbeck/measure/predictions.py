@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from limbeck.core.errors import DataError, MismatchError, ModelError
 from limbeck.core.tap import eval_mode
-from limbeck.core.task import TEXT_KINDS, TaskInfo
+from limbeck.core.task import WHOLE_KINDS, TaskInfo
 from limbeck.core.trace import Batch, Teacher
 from limbeck_runtime.answers import log_sigmoid as log_sigmoid
 from limbeck_runtime.answers import log_softmax as log_softmax
@@ -95,7 +95,7 @@ def _repeated(values: Array) -> Array:
 def logits_of(task: TaskInfo, logits: Array) -> Array:
     """Logits as float64 [n, outputs]; regression may come as [n]. Refuses another shape and what is not finite."""
     found = np.asarray(logits, dtype=np.float64)
-    if task.kind not in TEXT_KINDS:
+    if task.kind not in WHOLE_KINDS:
         return found  # sums: per block (measure/tokens.py), sentence (tags.py, translation.py) or question (spans.py)
     if task.kind == "regress" and found.ndim == 1:
         found = found[:, None]
@@ -116,7 +116,7 @@ def logits_of(task: TaskInfo, logits: Array) -> Array:
 def labels_of(task: TaskInfo, labels: Array) -> Array:
     """Labels of labelled rows: class ids [n] int64, [n, labels] bool, or numbers [n] float64."""
     found = np.asarray(labels)
-    if task.kind not in TEXT_KINDS:
+    if task.kind not in WHOLE_KINDS:
         return found
     shape = (len(found), task.outputs) if task.kind == "multilabel" else (len(found),)
     if found.shape != shape:
@@ -146,7 +146,7 @@ def labelled_rows(task: TaskInfo, logits: Array, labels: Array, has_label: Array
 
 def predictions(task: TaskInfo, logits: Array) -> Array:
     """The class [n], the labels whose probability is above one half [n, labels] bool, or the number [n]."""
-    if task.kind == "classify":
+    if task.single_label:
         return logits.argmax(axis=1)
     return logits > 0 if task.kind == "multilabel" else logits[:, 0]
 
@@ -159,7 +159,7 @@ def right(task: TaskInfo, logits: Array, labels: Array) -> Array:
 
 def confidence(task: TaskInfo, logits: Array) -> Array:
     """[n]: the probability the model gives to its own whole answer. A number has none, which is 0."""
-    if task.kind == "classify":
+    if task.single_label:
         return np.exp(log_softmax(logits).max(axis=1))
     if task.kind == "multilabel":
         return np.exp(log_sigmoid(np.abs(logits)).sum(axis=1))
@@ -181,7 +181,7 @@ def constant(task: TaskInfo, logits: Array, labels: Array) -> str:
 
 def spell(task: TaskInfo, answer: Any) -> str:
     """One answer, or one label, as a person reads it."""
-    if task.kind == "classify":
+    if task.single_label:
         return task.labels[int(answer)]
     if task.kind == "multilabel":
         return ", ".join(name for name, chosen in zip(task.labels, answer, strict=True) if chosen) or "(none)"

@@ -13,7 +13,7 @@ import numpy as np
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.metric import METRICS, Metric, metric_of, metrics_of
 from limbeck.core.record import ClassScore, Comparison, ReliabilityBin
-from limbeck.core.task import LANGUAGE_KINDS, TEXT_KINDS, Kind, TaskInfo
+from limbeck.core.task import LANGUAGE_KINDS, WHOLE_KINDS, Kind, TaskInfo
 from limbeck.measure.metrics import BINS, LANGUAGE_FORMULAS, TEXT_FORMULAS, Formula, bins_of, hits, ratio
 from limbeck.measure.predictions import Array, labelled_rows, predictions, right
 from limbeck.measure.predictions import confidence as confidence_of
@@ -22,7 +22,7 @@ from limbeck.measure.tags import TAG_FORMULAS
 from limbeck.measure.translation import TRANSLATION_FORMULAS
 
 FORMULAS: dict[str, dict[str, Formula]] = {
-    **dict.fromkeys(TEXT_KINDS, TEXT_FORMULAS),
+    **dict.fromkeys(WHOLE_KINDS, TEXT_FORMULAS),
     **dict.fromkeys(LANGUAGE_KINDS, LANGUAGE_FORMULAS),
     "tag": TAG_FORMULAS,
     "answer": ANSWER_FORMULAS,
@@ -57,7 +57,7 @@ def quality(
 
 
 def _per_class(task: TaskInfo, logits: Array, labels: Array) -> list[ClassScore]:
-    if task.kind not in ("classify", "multilabel"):
+    if not task.single_label and task.kind != "multilabel":
         return []
     both, predicted, true = hits(task, logits, labels).sum(axis=0).reshape(3, -1)
     return [
@@ -70,7 +70,7 @@ def _per_class(task: TaskInfo, logits: Array, labels: Array) -> list[ClassScore]
 
 def confusion(task: TaskInfo, logits: Array, labels: Array, has_label: Array) -> list[list[int]]:
     """Label → predicted class → rows. None of very many classes: nobody reads them, and Records stay small."""
-    if task.kind != "classify" or task.outputs > MOST_CLASSES:
+    if not task.single_label or task.outputs > MOST_CLASSES:
         return []
     logits, labels = labelled_rows(task, logits, labels, has_label)
     pairs = np.bincount(labels * task.outputs + predictions(task, logits), minlength=task.outputs**2)
@@ -80,7 +80,7 @@ def confusion(task: TaskInfo, logits: Array, labels: Array, has_label: Array) ->
 
 def reliability(task: TaskInfo, logits: Array, labels: Array, has_label: Array) -> list[ReliabilityBin]:
     """The bins of the calibration error that hold a row, of classes."""
-    if task.kind != "classify":
+    if not task.single_label:
         return []
     logits, labels = labelled_rows(task, logits, labels, has_label)
     sure, correct = confidence_of(task, logits), right(task, logits, labels)

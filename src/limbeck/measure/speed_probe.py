@@ -24,6 +24,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from limbeck.core.image_processor import FILE as IMAGE_PROCESSOR
+from limbeck.core.image_processor import ImageProcessor
 from limbeck.measure.machine import peak_rss, queued_seconds
 
 WARM_UP = 10
@@ -201,6 +203,8 @@ def by_torch(folder: str, threads: int, max_length: int, beam: int) -> Loaded:
 
     register_if_ours(Path(folder))
     torch.set_num_threads(threads)
+    if (Path(folder) / IMAGE_PROCESSOR).is_file():
+        return of_images(folder)
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -223,6 +227,25 @@ def by_torch(folder: str, threads: int, max_length: int, beam: int) -> Loaded:
             model(**inputs)[0].numpy()  # logits, or of a reader those of the start
 
     return Loaded(TORCH, answer, reads)
+
+
+def of_images(folder: str) -> Loaded:
+    """Images come as lines of letters, and decoding them is part of the time, as tokenisation is of a text's."""
+    import numpy as np
+    import torch
+    import transformers
+
+    from limbeck.data.image.encoded import from_text
+
+    processor = ImageProcessor.from_pretrained(folder)
+    opened: Any = transformers.AutoModelForImageClassification.from_pretrained(folder, dtype=torch.float32)
+    model = opened.eval()
+
+    def answer(images: Texts, length: int) -> None:
+        with torch.inference_mode():
+            model(**processor(np.stack([from_text(image) for image, _ in images]))).logits.numpy()
+
+    return Loaded(TORCH, answer, 0)
 
 
 def writes(config: Any) -> bool:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 from limbeck.core.card import Paper, method
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Terms
-from limbeck.core.task import WINDOW_KINDS, Kind
+from limbeck.core.task import IMAGE_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace, Want
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SoftTargets(Objective):
     """KL between the softened distributions of teacher and student."""
 
     wants: ClassVar[Want] = Want.LOGITS
-    serves: ClassVar[tuple[Kind, ...]] = ("classify", "multilabel", *WINDOW_KINDS)
+    serves: ClassVar[tuple[Kind, ...]] = ("classify", "multilabel", *WINDOW_KINDS, *IMAGE_KINDS)
     remedy: ClassVar[str] = "a number has no distribution to soften; use 'logits', which matches the number itself"
 
     temperature: float = knob(

@@ -38,7 +38,7 @@ from limbeck.core.card import Paper, method
 from limbeck.core.errors import KnobError
 from limbeck.core.knob import knob
 from limbeck.core.objective import Mean, Objective, Rows, Terms
-from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, Kind, TaskInfo
+from limbeck.core.task import WHOLE_KINDS, WINDOW_KINDS, Kind, TaskInfo
 from limbeck.core.trace import Batch, Trace
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BALANCED = "balanced"
-CLASSES: tuple[Kind, ...] = ("classify", "multilabel", "tag")  # what has classes to weigh and to smooth
+CLASSES: tuple[Kind, ...] = ("classify", "multilabel", "tag", "image")  # what has classes to weigh and to smooth
 
 DEVLIN_2019 = Paper(
     "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding",
@@ -63,7 +63,7 @@ class Labels(Objective):
     """Cross-entropy with labels; for numbers the squared difference."""
 
     rows: ClassVar[Rows] = "has_label"
-    serves: ClassVar[tuple[Kind, ...]] = (*TEXT_KINDS, *WINDOW_KINDS)
+    serves: ClassVar[tuple[Kind, ...]] = (*WHOLE_KINDS, *WINDOW_KINDS)
 
     class_weights: str | dict[str, float] = knob(
         "",
@@ -140,7 +140,7 @@ class Labels(Objective):
         # Rows are selected before the loss: the label of an unlabelled row may be any filler.
         logits, labels = student.logits[batch.has_label], batch.labels[batch.has_label]
         how = self._weights(batch.task, logits), self.label_smoothing
-        if batch.task.kind == "classify" or batch.task.in_windows:
+        if batch.task.single_label or batch.task.in_windows:
             each = hard_cross_entropy(logits, labels, *how)
         elif batch.task.kind == "multilabel":
             each = hard_binary_cross_entropy(logits, labels, *how)

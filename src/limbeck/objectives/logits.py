@@ -21,7 +21,7 @@ from typing import ClassVar
 
 from limbeck.core.card import Paper, method
 from limbeck.core.objective import Mean, Objective, Terms
-from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, Kind
+from limbeck.core.task import WHOLE_KINDS, WINDOW_KINDS, Kind
 from limbeck.core.trace import Batch, Trace, Want
 from limbeck.objectives.hinton import mask_positions
 
@@ -40,7 +40,7 @@ class LogitRegression(Objective):
     """Squared difference between the logits of student and teacher."""
 
     wants: ClassVar[Want] = Want.LOGITS
-    serves: ClassVar[tuple[Kind, ...]] = (*TEXT_KINDS, *WINDOW_KINDS)
+    serves: ClassVar[tuple[Kind, ...]] = (*WHOLE_KINDS, *WINDOW_KINDS)
 
     def terms(self, student: Trace, teacher: Trace, batch: Batch) -> Terms:
         from limbeck.functional.divergence import squared_distance

@@ -3,7 +3,7 @@
 The paper finds any T above 8 alike for a wide student and 2.5 to 4 best for a narrow one; a small encoder is narrow.
 """
 
-from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS
+from limbeck.core.task import WHOLE_KINDS, WINDOW_KINDS
 from limbeck.objectives.hinton import HINTON_2015, SoftTargets
 from limbeck.objectives.labels import Labels
 from limbeck.recipes.defaults import TEMPERATURE
@@ -15,6 +15,6 @@ HINTON = recipe(
         "labels and softened teacher distribution, half and half",
         HINTON_2015,
         lambda task: (Train(0.5 * Labels() + 0.5 * SoftTargets(temperature=TEMPERATURE)),),
-        tasks=(*TEXT_KINDS, *WINDOW_KINDS),
+        tasks=(*WHOLE_KINDS, *WINDOW_KINDS),
     )
 )

@@ -12,11 +12,11 @@ may also be rewound to an early step instead of the very start, or not at all (o
 Sources: the paper, 20 % per round and layer, the output layer of its LeNet at half that rate.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from limbeck.core.card import Paper
-from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, TaskInfo
+from limbeck.core.task import WHOLE_KINDS, WINDOW_KINDS, TaskInfo
 from limbeck.objectives.supervised import supervised
 from limbeck.passes.magnitude import Magnitude
 from limbeck.recipes.recipe import Apply, Recipe, Repeat, Rewind, Snapshot, StageSettings, Step, Train, recipe
@@ -24,6 +24,7 @@ from limbeck.recipes.recipe import Apply, Recipe, Repeat, Rewind, Snapshot, Stag
 HEAD, EARLY = "head", "early"  # trainings before the weights that are rewound to: of a new head alone, of all
 NOTHING_BEFORE: Mapping[str, float] = MappingProxyType({})
 START = "start"  # the name of these weights
+TRAINED = "trained"  # what one-shot pruning judges all weights by
 FRANKLE_2019 = Paper(
     "The Lottery Ticket Hypothesis: Finding Sparse, Trainable Neural Networks",
     "Jonathan Frankle, Michael Carbin",
@@ -52,13 +53,25 @@ def ticket_steps(
     return (*first, Snapshot(START), Repeat(rounds, (learn, *turn)), learn)
 
 
+def one_shot_steps(task: TaskInfo, rounds: Sequence[int], prune: Magnitude) -> tuple[Step, ...]:
+    """One training of the whole model, and a ticket of as many weights as each number of rounds leaves.
+
+    Weights are judged as that training left them; what fewer rounds prune of these, more rounds prune too."""
+    learn, steps, before = Train(supervised(task)), list[Step](), 0
+    for more in rounds:
+        again = (Rewind(TRAINED),) if before else ()
+        steps += [*again, *[Apply(prune)] * (more - before), Rewind(START), learn]
+        before = more
+    return (Snapshot(START), learn, Snapshot(TRAINED), *steps)
+
+
 LOTTERY = recipe(
     Recipe(
         "lottery",
         "iterative magnitude pruning with rewinding: labels only, a sparse student",
         FRANKLE_2019,
         lambda task: ticket_steps(task, 10, Magnitude(fraction=0.2)),
-        tasks=(*TEXT_KINDS, *WINDOW_KINDS),
+        tasks=(*WHOLE_KINDS, *WINDOW_KINDS),
         defaults={"student": {"keep": "every-1"}},  # all layers of the model it starts from
     )
 )

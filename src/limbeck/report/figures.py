@@ -195,6 +195,8 @@ def layers(shape: Shape) -> str:
 
 
 def shape_text(shape: Shape) -> str:
+    if shape.text:
+        return shape.text
     heads = plural(shape.heads, "head")
     return f"{layers(shape)} × {shape.hidden}, {heads}, feed-forward {shape.feed_forward}"
 

@@ -24,6 +24,7 @@ from limbeck.report import answers, chain, charts, curves, frontier, levels, sum
 from limbeck.report import figures as n
 from limbeck.report import models as m
 from limbeck.report.heatmap import HeatMap, heatmap_of
+from limbeck.report.published import PublishedTable, table_of
 from limbeck.report.svg import swatch
 from limbeck.report.table import FLOOR, Cell, Column, cells_of, columns, full, halves, table_rows
 from limbeck.report.warnings import ReportWarning, warnings
@@ -100,6 +101,7 @@ class Section:
     tiles: list[Tile]
     warnings: list[ReportWarning]
     heatmaps: list[HeatMap]
+    published: PublishedTable | None  # of a paper's experiment, run again
     standing: charts.Figure | None
     differences: charts.Figure | None
     trade_offs: list[charts.Figure]
@@ -219,6 +221,7 @@ def section(record: Record, anchor: str) -> Section:
         tiles=list(_tiles(record)),
         warnings=ranked(record),
         heatmaps=[heatmap_of(matrix) for matrix in record.matrices],
+        published=table_of(record),
         standing=charts.standing(record),
         differences=charts.differences(record),
         trade_offs=[*levels.charts_of(record), *frontier.trade_offs([record])],

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SAME = "same"  # the teacher's own architecture
 OURS = "limbeck-"  # what the model types of Limbeck's own architectures begin with
+_IMAGE_NETWORKS = (f"{OURS}mlp", f"{OURS}lenet")  # no families: a teacher does not become one, they start anew
 Build = Callable[..., "Built"]  # of (teacher, shape, tokenizer, pairs[, calibration])
 _LINE = re.compile(r'^@family\(\s*"([\w-]+)",\s*"([^"]*)"', re.MULTILINE)
 
@@ -112,13 +113,20 @@ def register() -> None:
     """From now on AutoModel….from_pretrained opens Limbeck's own architectures. Twice is as good as once."""
     for name in families():
         find_family(name).register()
+    _register_image_networks()
+
+
+def _register_image_networks() -> None:
+    import_module("limbeck.students.image").register()
 
 
 def register_if_ours(folder: Path) -> None:
     """The same, only if the model in a folder needs it: it imports every architecture that can share."""
     kind = model_type(folder)
     inner = kind.removeprefix(COMPRESSED)
-    if inner.startswith(OURS):
+    if inner in _IMAGE_NETWORKS:  # without the others, which take long to import
+        _register_image_networks()
+    elif inner.startswith(OURS):
         register()
     if inner != kind:
         register_compressed(kind)

@@ -52,6 +52,9 @@ _HEADS = {
     "regress": _TEXT,
     "tag": _Head("AutoModelForTokenClassification", "token-classification"),
     "answer": _Head("AutoModelForQuestionAnswering", "question-answering"),
+    "image": _Head(
+        "AutoModelForImageClassification", "image-classification", "a model that `limbeck train --task image` made"
+    ),
     "mask-fill": _Head("AutoModelForMaskedLM", "masked language-model"),
     "generate": _Head("AutoModelForCausalLM", "causal language-model", "a model such as GPT-2, Llama or Qwen"),
     "translate": _Head(
@@ -63,6 +66,7 @@ _ENDINGS: dict[Kind, tuple[str, ...]] = {  # of the names of classes
     "generate": ("CausalLM", "LMHeadModel"),
     "tag": ("ForTokenClassification",),
     "answer": ("ForQuestionAnswering",),
+    "image": ("ForImageClassification",),
     "translate": ("ForConditionalGeneration", "MTModel"),
 }
 _PROBLEMS: dict[str, Kind] = {

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from limbeck.core.errors import ModelError
 from limbeck.core.files import make_readable
+from limbeck.core.image_processor import FILE as IMAGE_PROCESSOR
+from limbeck.core.image_processor import ImageProcessor
 from limbeck.students.families import register_if_ours
 from limbeck.students.sizes import clip_max_length
 from limbeck_runtime import is_exported
@@ -98,7 +100,7 @@ def _remedy(message: str, unknown: str) -> str:
         return "this transformers does not know the architecture; upgrade it, or use another model"
     if "Unrecognized configuration class" in message and unknown:
         return unknown
-    return "check that it is a model of text saved with save_pretrained, or copy it again"
+    return "check that it is a model saved with save_pretrained, or copy it again"
 
 
 def read_config(folder: Path, trust_remote_code: bool) -> PretrainedConfig:
@@ -111,9 +113,11 @@ def read_config(folder: Path, trust_remote_code: bool) -> PretrainedConfig:
 def read_tokenizer(
     folder: Path, trust_remote_code: bool, model: PreTrainedModel | None = None
 ) -> PreTrainedTokenizerBase:
-    """With its model, it gives no more tokens than the model reads."""
+    """With its model, it gives no more tokens than the model reads. Of an image model, what stands in its place."""
     from transformers import AutoTokenizer
 
+    if not _has_tokenizer(folder) and (folder / IMAGE_PROCESSOR).is_file():
+        return ImageProcessor.from_pretrained(folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
     except Exception as error:  # the Rust tokenizer raises bare Exception on a damaged file
@@ -198,11 +202,15 @@ def check_folder(folder: Path) -> None:
         raise ModelError(f"{folder / 'config.json'} names neither a model_type nor an architecture", _AGAIN)
     for file in weight_files(folder):
         safetensors_header(file)
-    if not any((folder / name).is_file() for name in _TOKENIZERS):
+    if not _has_tokenizer(folder) and not (folder / IMAGE_PROCESSOR).is_file():
         raise ModelError(
             f"{folder} has no tokenizer files (tokenizer.json or a vocabulary)",
             "save the tokenizer beside the model: tokenizer.save_pretrained(folder)",
         )
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in _TOKENIZERS)
 
 
 def weight_files(folder: Path) -> list[Path]:

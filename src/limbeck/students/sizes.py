@@ -82,7 +82,9 @@ def sizes_of(config: PretrainedConfig) -> Sizes:
 
 def shape_of(model: PreTrainedModel) -> Shape:
     """What its config says of any model, be it no transformer: 0 where it says nothing."""
-    return Shape(architecture=model.config.model_type or type(model).__name__, **_numbers(model.config))
+    config = model.config
+    text = getattr(config, "shape_text", "")
+    return Shape(architecture=config.model_type or type(model).__name__, text=text, **_numbers(config))
 
 
 def _numbers(config: PretrainedConfig) -> dict[str, int]:

@@ -209,6 +209,8 @@ class Task(ABC, Generic[R]):
     paper: ClassVar[Paper] = DEVLIN_2019  # what `limbeck train` cites
     remedy: ClassVar[str] = ""  # for an objective that does not serve the task
     labels_only: ClassVar[str] = "labels only"  # how a student without a teacher is called
+    from_scratch: ClassVar[bool] = False  # `limbeck train` may start from random weights
+    new_students: ClassVar[bool] = False  # a student is a new network, not cut from its teacher
 
     # What every kind of problem writes
 
@@ -295,6 +297,14 @@ class Task(ABC, Generic[R]):
     ) -> None:
         """Refuses a student that does not fit the data or its teacher."""
         return None
+
+    def model_to_train(self, source: str, splits: R) -> tuple[Model, list[str]]:
+        """The model that `limbeck train` starts from, and what is to be said of it."""
+        return self.load(source, new_head=True), []
+
+    def new_network(self, processor: Any) -> PreTrainedModel:
+        """Random weights from torch's current seed, of a kind of problem that may start from them."""
+        raise NotImplementedError
 
     def encode_for_training(self, splits: R, model: Model, watcher: Watcher) -> EncodedData:
         """For a model that learns without a teacher."""

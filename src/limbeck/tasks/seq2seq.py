@@ -94,6 +94,7 @@ class Translation(Task[TaughtTexts]):
     paper: ClassVar[Paper] = VASWANI_2017
     remedy: ClassVar[str] = "use 'language' and 'truncated'"
     labels_only: ClassVar[str] = "given targets only"
+    from_scratch: ClassVar[bool] = True
 
     @property
     def settings(self) -> TranslateSettings:
@@ -295,7 +296,7 @@ class Translation(Task[TaughtTexts]):
     def new_network(self, processor: Any) -> PreTrainedModel:
         return new_seq2seq(self.knobs.table(Seq2SeqConfig), processor)
 
-    def model_to_train(self, source: str, corpus: ParallelCorpus) -> tuple[Model, list[str]]:
+    def model_to_train(self, source: str, splits: TaughtTexts) -> tuple[Model, list[str]]:
         """The model that `limbeck train` starts from, or a new one with a vocabulary of its own or another's."""
         parallel, config = self.knobs.table(ParallelSettings), self.knobs.table(Seq2SeqConfig)
         named = [language.strip() for language in parallel.tags.split(",")]
@@ -304,7 +305,7 @@ class Translation(Task[TaughtTexts]):
             raise KnobError("--vocabulary-from is given beside --model, which has its own", "leave out one of the two")
         if not source and not config.vocabulary_from:
             prefix = prefix_of(parallel.tag) if parallel.tag else ""
-            return self.new_model(corpus, tags=[tag_of(language) for language in languages], prefix=prefix)
+            return self.new_model(splits, tags=[tag_of(language) for language in languages], prefix=prefix)
         found = self.load(source or config.vocabulary_from)
         for language in languages:
             check_tag(found.processor, language, found.source)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -17,21 +16,17 @@ from limbeck.core.files import write_text
 from limbeck.core.fingerprint import digest, tokenizers_equal
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
-from limbeck.core.record import DataCard
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.trace import PER_TEXT, Want
 from limbeck.data.augment import augment, unlabelled
-from limbeck.data.batches import Collator, Split, batches
+from limbeck.data.batches import Collator, batches
 from limbeck.data.joins import lengths_of
 from limbeck.data.settings import AugmentSettings, DataSettings
 from limbeck.data.sources.tables import Table
-from limbeck.data.splits import Splits
 from limbeck.data.text.examples import Corpus, Encoded, Examples, concatenate, encode, new_texts, read_texts, relabel
-from limbeck.data.text.labels import is_generic, permutation
 from limbeck.data.tinybert import MaskedWords, words_from
 from limbeck.data.uids import augmented_uid
-from limbeck.data.windows import Windows
-from limbeck.measure.evaluator import Evaluator, TextEvaluator
+from limbeck.measure.evaluator import TextEvaluator
 from limbeck.measure.predictions import logits_of, predict
 from limbeck.students.load import kind_of, labels_in, load
 from limbeck.tasks.base import (
@@ -39,32 +34,24 @@ from limbeck.tasks.base import (
     GOLD,
     Answer,
     EncodedData,
-    Evaluated,
     Inputs,
     Model,
     Options,
     Setup,
-    Task,
-    evaluating,
     task,
 )
+from limbeck.tasks.whole import WholeClassification, check_outputs, data_fingerprint, encoded_rows, labels_fingerprint
 from limbeck_runtime.answers import text_answer
-
-Labelled = Splits[Examples] | Splits[Windows]
 
 
 @task
 @dataclass(frozen=True)
-class TextClassification(Task[Corpus]):
+class TextClassification(WholeClassification[Corpus]):
     """A label, several labels or a number for each text or pair."""
 
     kinds: ClassVar[tuple[Kind, ...]] = TEXT_KINDS
 
-    def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> Corpus:
-        found = self._read(data, model, watcher, only_test)
-        return replace(found, task=self.with_metric(found.task))
-
-    def _read(self, data: object, model: Model | None, watcher: Watcher, only_test: bool) -> Corpus:
+    def read_rows(self, data: object, model: Model | None, watcher: Watcher, only_test: bool) -> Corpus:
         settings: DataSettings = self.knobs.data
         if model is None:
             return read_texts(settings, data, watcher)
@@ -81,12 +68,15 @@ class TextClassification(Task[Corpus]):
 
     def encode(self, splits: Corpus, model: Model, watcher: Watcher, teacher: Model | None = None) -> EncodedData:
         longest: int = self.knobs.data.max_length
-        rows = {name: encode(part, model.processor, longest) for name, part in splits.splits.items()}
+        rows = {name: self.encode_rows(part, model.processor) for name, part in splits.splits.items()}
         evaluator = TextEvaluator(splits.task, model.processor, rows, self.knobs.measure.examples)
         card = splits.card.but(truncated=sum(split.truncated for split in rows.values()))
         prints = {"data": data_fingerprint(splits, str(longest)), "labels": labels_fingerprint(splits)}
         found = encoded_rows(rows, evaluator, card, prints, splits.train.has_label)
         return replace(found, pairs=bool(splits.train.pairs))
+
+    def encode_rows(self, rows: Examples, processor: Any) -> Encoded:
+        return encode(rows, processor, self.knobs.data.max_length)
 
     def texts(self, setup: Setup[Corpus], split: str) -> list[tuple[str, str]]:
         return setup.splits.splits[split].keys
@@ -152,57 +142,6 @@ class TextClassification(Task[Corpus]):
             for_teacher=(encode(train, setup.data.processor, longest), *setup.data.for_teacher[1:]),
             card=data.card.but(truncated=data.card.truncated + rows.truncated - before),
             fingerprints={**data.fingerprints, **prints},
-        )
-
-    def evaluate(self, model: Model, splits: Corpus, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
-        """The teacher's outputs are put into the model's order."""
-        order = _order_of(teacher, model, splits.task, self.knobs.data) if teacher else []
-        evaluator, ours = self._predicted(model, splits, watcher)
-        if teacher is None:
-            return Evaluated(splits.task, [evaluator.evaluation(ours)], evaluator.floor())
-        theirs = self._predicted(teacher, splits, watcher)[1][:, order]
-        both = [evaluator.evaluation(ours, theirs), evaluator.evaluation(theirs)]
-        return Evaluated(splits.task, both, evaluator.floor())
-
-    def _predicted(self, model: Model, splits: Corpus, watcher: Watcher) -> tuple[TextEvaluator, np.ndarray]:
-        test = encode(splits.test, model.processor, self.knobs.data.max_length)
-        evaluator = TextEvaluator(splits.task, model.processor, {"test": test}, self.knobs.measure.examples)
-        return evaluator, evaluator.logits("test", model.network, partial(watcher.at, evaluating(model)))
-
-
-def encoded_rows(
-    rows: Mapping[str, Split],
-    evaluator: Evaluator,
-    card: DataCard,
-    fingerprints: Mapping[str, str],
-    labelled: np.ndarray,
-) -> EncodedData:
-    """The data of a task whose rows have labels, of which a teacher gives logits; `labelled` training rows do."""
-    train, info = rows["train"], evaluator.info
-    gold = {}
-    if train.has_label.any():
-        gold = {GOLD: train if labelled.all() else train.take(np.flatnonzero(labelled))}
-    data = EncodedData(info, evaluator.processor, {ALL: train, **gold}, evaluator, card, fingerprints, len(train))
-    return replace(data, for_teacher=tuple(rows.values()), has_gold=bool(gold))
-
-
-def data_fingerprint(corpus: Labelled, salt: str) -> str:
-    """Names the set of examples, whatever their order, and how many tokens of each are seen."""
-    return digest([np.sort(np.concatenate([rows.uids for rows in corpus.splits.values()])), salt])
-
-
-def labels_fingerprint(corpus: Labelled, first: str = "") -> str:
-    """Names what is learnt from the examples: their labels, and the order from which a seed shuffles."""
-    columns = [column for rows in corpus.splits.values() for column in (rows.uids, rows.labels, rows.has_label)]
-    return digest([first, *columns])
-
-
-def check_outputs(student: Model, teacher: Model) -> None:
-    outputs = student.network.config.num_labels, teacher.network.config.num_labels
-    if outputs[0] != outputs[1]:
-        raise MismatchError(
-            f"the student has {outputs[0]} outputs, the teacher {outputs[1]}",
-            "give the student as many labels as the teacher",
         )
 
 
@@ -276,24 +215,3 @@ def _in_order_of(corpus: Corpus, teacher: Model, ordered: bool) -> Corpus:
             "the teacher gives any number of labels per text, the data one class", "set --data.task multilabel"
         )
     return relabel(corpus, labels_in(teacher.network.config), ordered=ordered)
-
-
-def _order_of(teacher: Model, model: Model, info: TaskInfo, settings: DataSettings) -> list[int]:
-    """For every output of the model, the teacher's of the same name; generic ones are named as the data is."""
-    generic = is_generic(teacher.labels)
-    if kind_of(teacher.network) in (None, kind_of(model.network), info.kind):
-        if info.kind == "regress" and len(teacher.labels) == 1:
-            return [0]
-        named = [teacher.labels]
-        if generic:
-            named += [settings.classes.split(","), [str(place) for place in range(len(teacher.labels))]]
-        for names in (model.labels, info.labels):  # the data may name the outputs of a model that does not
-            for labels in named:
-                if found := permutation(names, labels):
-                    return found
-    told = [f"{', '.join(one.labels[:6])} ({kind_of(one.network) or info.kind})" for one in (model, teacher)]
-    same = "; if they are the same, list them in the teacher's order with --data.classes" if generic else ""
-    raise MismatchError(
-        f"the model's labels are {told[0]}; the teacher's {told[1]}",
-        f"compare models of the same labels, or evaluate each alone, without --teacher{same}",
-    )

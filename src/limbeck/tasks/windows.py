@@ -25,7 +25,7 @@ from limbeck.data.windows import WindowCorpus, WindowRow, WindowRows
 from limbeck.measure.window_evaluator import SpanEvaluator, TokenEvaluator, WindowEvaluator
 from limbeck.students.load import labels_in
 from limbeck.tasks.base import Answer, EncodedData, Inputs, Model, Options, Setup, Task, task
-from limbeck.tasks.text import check_outputs, data_fingerprint, encoded_rows, labels_fingerprint
+from limbeck.tasks.whole import check_outputs, data_fingerprint, encoded_rows, labels_fingerprint
 from limbeck_runtime.tags import is_plain, tagged
 
 W = TypeVar("W", bound=WindowRow)

@@ -1,4 +1,4 @@
-"""Callbacks of training: complete checkpoints, progress, masks held at every step, teachers that step back."""
+"""Callbacks of training: complete checkpoints, progress, masks and norms held, teachers that step back."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
 from transformers import TrainerCallback, TrainingArguments
 
 from limbeck.core.checksum import FILES, DamagedError, check_files, checksums, read_sealed, write_sealed
-from limbeck.core.compress import Mask
+from limbeck.core.compress import Mask, in_head, prunable
 from limbeck.core.process import barrier
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.trace import Teacher
@@ -110,6 +112,22 @@ class HoldMask(TrainerCallback):
 
     def on_optimizer_step(self, args: TrainingArguments, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         self.mask.hold(model)
+
+
+class HoldNorm(TrainerCallback):
+    """Max-norm: after every optimiser step, the incoming weights of each hidden unit are at most `most` long."""
+
+    def __init__(self, most: float) -> None:
+        self.most, self._weights = most, list[Tensor]()
+
+    def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        head = in_head(model)
+        self._weights = [weight for name, weight in prunable(model).items() if name not in head]
+
+    def on_optimizer_step(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        with torch.no_grad():
+            for weight in self._weights:
+                weight.copy_(torch.renorm(weight, 2, 0, self.most))  # rows are units
 
 
 class Switching(TrainerCallback):

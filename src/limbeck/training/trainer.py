@@ -263,9 +263,8 @@ def _arguments(
 ) -> TrainingArguments:
     a_pass = schedule.steps_per_epoch(rows)
     steps = schedule.max_steps or int(a_pass * schedule.epochs)
-    every = (
-        max(steps // evals, 1) if evals else min(-(-a_pass // schedule.evals_per_epoch), schedule.max_steps or a_pass)
-    )
+    by_epoch = schedule.eval_steps or -(-a_pass // schedule.evals_per_epoch)
+    every = max(steps // evals, 1) if evals else min(by_epoch, schedule.max_steps or max(a_pass, by_epoch))
     return TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=schedule.epochs,
@@ -277,6 +276,7 @@ def _arguments(
         warmup_steps=schedule.warmup,  # below 1, a share of all steps
         lr_scheduler_type={"constant": "constant_with_warmup"}.get(schedule.decay, schedule.decay),
         weight_decay=schedule.weight_decay,
+        **({"optim": "sgd", "optim_args": f"momentum={schedule.momentum}"} if schedule.optimizer == "sgd" else {}),
         max_grad_norm=schedule.max_grad_norm,
         eval_strategy="steps" if best else "no",
         eval_steps=every,

@@ -229,7 +229,7 @@ def _cut_documents(
     """By a hash of the document, as labelled rows are: a text keeps its split, and equal ones are never cut apart.
 
     Few documents are cut as one text, in consecutive parts; a note says so."""
-    missing = missing_splits(parts, settings) if "train" in parts else {}
+    missing = missing_splits(parts, settings, len(parts["train"])) if "train" in parts else {}
     if not missing:
         return cut_missing(parts, settings, "document"), []
     train = parts["train"]

@@ -39,10 +39,14 @@ def _rows(source: str) -> list[dict[str, str]]:
 
 
 def _inside(package: str, name: str) -> Path:
+    return file_of_package(package, name, "the demo", _REMEDY)
+
+
+def file_of_package(package: str, name: str, user: str, remedy: str) -> Path:
     """A file of an installed package, found without running the package."""
     spec = find_spec(package)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder) / name
         if path.is_file():
             return path
-    raise LimbeckError(f"the demo needs the package {package.replace('_', '-')}, which is not installed", _REMEDY)
+    raise LimbeckError(f"{user} needs the package {package.replace('_', '-')}, which is not installed", remedy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -21,8 +21,8 @@ from limbeck.data.sources.gather import gather
 from limbeck.data.sources.new_rows import read_new
 from limbeck.data.sources.tables import Table, texts_of
 from limbeck.data.splits import (
+    LabelledSplits,
     RowSelection,
-    Splits,
     card_columns,
     divide,
     draw_split,
@@ -116,8 +116,11 @@ def concatenate(first: Examples, second: Examples) -> Examples:
 
 
 @dataclass(frozen=True)
-class Corpus(Splits[Examples]):
-    task: TaskInfo
+class Corpus(LabelledSplits[Examples]):
+    """Labelled texts."""
+
+
+C = TypeVar("C", bound=LabelledSplits[Any])
 
 
 def read_texts(
@@ -168,7 +171,7 @@ def read_texts(
     }
     card = division.card(
         card_columns(named),
-        {split: _split_card(encoder.task, part, division.parts[split].source) for split, part in found.items()},
+        {split: split_card(encoder.task, part, division.parts[split].source) for split, part in found.items()},
         "text",
         keys,
         labels=gold,
@@ -200,32 +203,33 @@ def timing_texts(settings: DataSettings) -> list[tuple[str, str]]:
     return [row.key for row in select_texts(table, replace(choose(table, settings), labels=())).rows]
 
 
-def relabel(corpus: Corpus, labels: Sequence[str], whose: str = "the teacher", ordered: bool = False) -> Corpus:
+def relabel(corpus: C, labels: Sequence[str], whose: str = "the teacher", ordered: bool = False) -> C:
     """The corpus in the label order of a model. `ordered`: the data's own order comes from a flag."""
     task, ids = match(corpus.task, [str(label) for label in labels], whose, ordered)
     if task.kind == "regress":
         return corpus
-    found = {}
+    found: dict[str, Any] = {}
     for split, examples in corpus.splits.items():
-        if task.kind == "classify":
+        if task.single_label:
             known, new = examples.has_label, examples.labels.copy()
             new[known] = np.asarray(ids, dtype=np.int64)[examples.labels[known]]
         else:
             new = np.zeros((len(examples), task.outputs), dtype=np.float32)
             new[:, ids] = examples.labels
         found[split] = replace(examples, labels=new)
-    cards = {split: _split_card(task, found[split], card.source) for split, card in corpus.card.splits.items()}
-    return Corpus(**found, card=corpus.card.but(splits=cards), task=task)
+    cards = {split: split_card(task, found[split], card.source) for split, card in corpus.card.splits.items()}
+    return replace(corpus, **found, card=corpus.card.but(splits=cards), task=task)
 
 
 def _gold(part: Examples) -> list[object]:
     return [label if known else None for label, known in zip(part.labels.tolist(), part.has_label, strict=True)]
 
 
-def _split_card(task: TaskInfo, examples: Examples, source: str) -> SplitCard:
+def split_card(task: TaskInfo, examples: Any, source: str) -> SplitCard:
+    """Of texts or images."""
     known = examples.labels[examples.has_label]
     counts: Sequence[int] = ()
-    if task.kind == "classify":
+    if task.single_label:
         counts = np.bincount(known, minlength=len(task.labels)).tolist()
     elif task.kind == "multilabel":
         counts = known.sum(axis=0).astype(int).tolist()
