@@ -230,7 +230,11 @@ def test_a_masked_lm_learns_its_head_first_and_its_ticket_starts_a_classifier(tm
     assert sum("pooler" in name for name in whole.mask.live) == 1
     whole.save(tmp_path / "whole.safetensors")
     trained = limbeck.train(
-        tmp_path / "model", tmp_path / "rows.csv", ticket=str(tmp_path / "whole.safetensors"), out=tmp_path / "t", **KNOBS
+        tmp_path / "model",
+        tmp_path / "rows.csv",
+        ticket=str(tmp_path / "whole.safetensors"),
+        out=tmp_path / "t",
+        **KNOBS,
     )
     assert Mask.of(trained.student).remaining <= whole.mask.remaining + 64  # the head
 

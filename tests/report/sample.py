@@ -171,7 +171,7 @@ def ticket_search(*means: float) -> Record:
     return record.but(name="tickets", arms=[arm], seeds=[0, 1, 2])
 
 
-TASKS = "MNLI QQP STS-B WNLI QNLI MRPC RTE SST-2 CoLA SQuAD MLM".split()  # noqa: SIM905
+TASKS = "MNLI QQP STS-B WNLI QNLI MRPC RTE SST-2 CoLA SQuAD MLM".split()
 CHEN = {  # Chen et al. 2020: transfer at 70 % minus same-task, and how many of the others are at least 0
     "MNLI": ([0, -0.75, -2.57, -5.99, -1.55, -3.44, 2.38, 0.84, -27.70, -3.46, -5.63], 2),
     "QQP": ([-1.69, 0, -3.16, -1.76, -1.62, -3.27, 1.80, -1.19, -22.39, -4.80, -5.52], 1),

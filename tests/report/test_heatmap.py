@@ -46,7 +46,7 @@ def test_colour_follows_sign_and_size():
 def test_the_page_has_every_cell_and_says_what_a_blank_one_is(tmp_path):
     record = sample.transfer()
     page = Report((record,)).html()
-    assert page.count("<table class=\"heat\">") == 2
+    assert page.count('<table class="heat">') == 2
     assert ">\u221227.70</td>" in page
     assert page.count('aria-label="not measured"') == 3
     assert BLANK in page

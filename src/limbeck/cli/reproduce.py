@@ -9,12 +9,16 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from limbeck.cli.verb import execute, show
+from limbeck.cli.verb import command_line, execute, show
+from limbeck.core.errors import KnobError
 from limbeck.experiments import EXPERIMENTS, Experiment, find
 from limbeck.experiments.experiment import QUICK
 
 Name = Annotated[str | None, typer.Argument(metavar="NAME", help="the experiment; without one, all are listed")]
 Seeds = Annotated[int, typer.Option("--seeds", min=0, help="seeds of everything; 0: as many as the list says")]
+Knobs = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="a knob of the experiment; more than once")
+]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="parts that run at a time, each with one thread")]
 
 
@@ -31,6 +35,8 @@ def reproduce(
     workers: Workers = 2,
     model: Annotated[str, typer.Option("--model", help="the encoder to start from, where one is needed")] = "",
     network: Annotated[str, typer.Option("--network", help="lottery-mnist: lenet-300-100 or lenet5")] = "",
+    knobs: Knobs = None,
+    so_far: Annotated[bool, typer.Option("--so-far", help="run nothing: Record and page of what is finished")] = False,
 ) -> None:
     """Run a paper's experiment again, and show its published figures beside yours; without NAME, list them all.
 
@@ -43,17 +49,28 @@ def reproduce(
         for plan in EXPERIMENTS.values():
             _describe(Console(), plan)
         return
-    from limbeck.experiments.reproduce import conditions_of
-    from limbeck.experiments.reproduce import reproduce as job
+    from limbeck.experiments import reproduce as jobs
 
-    plan = find(name)
-    conditions = conditions_of(plan, data=data, out=out, quick=quick, seeds=seeds, model=model, network=network)
+    plan, asked = find(name), {"model": model, "network": network}
+    conditions = jobs.conditions_of(
+        plan, data=data, out=out, quick=quick, seeds=seeds, knobs=_knobs(knobs or []), **asked
+    )
+    if so_far:
+        show(jobs.so_far(plan, conditions, command_line()), {"report": conditions.out / "report.html"})
+        return
     doing = f"{plan.title}: {plan.quick_cost if quick else plan.cost} on two cores, into {conditions.out}"
     Console(stderr=True).print(f"· {doing}", markup=False, highlight=False, soft_wrap=True)
-    record = execute(job, plan, conditions, workers)
+    record = execute(jobs.reproduce, plan, conditions, workers)
     show(record, {"parts": conditions.out, "report": conditions.out / "report.html"})
     if quick:
         Console().print(QUICK, style="bold", highlight=False)
+
+
+def _knobs(said: list[str]) -> dict[str, str]:
+    pairs = [one.partition("=") for one in said]
+    if wrong := [name for name, equals, _ in pairs if not equals]:
+        raise KnobError(f"--set {wrong[0]} has no value", "write it as in --set epochs=1")
+    return {name.strip().replace("-", "_"): value.strip() for name, _, value in pairs}
 
 
 def _describe(console: Console, plan: Experiment) -> None:
@@ -64,7 +81,13 @@ def _describe(console: Console, plan: Experiment) -> None:
         ("shows", plan.shows),
         ("cost", f"{plan.cost} on two cores with {plan.seeds} seeds; --quick {plan.quick_cost}"),
         ("data", f"--data DIR with {plan.needs.title} ({', '.join(plan.needs.files)}){embedded}"),
+        *((("knobs", own),) if (own := _own_knobs(plan)) else ()),
         ("state", plan.state()),
     ):
         console.print(f"  [dim]{what:<6}[/dim] {escape(words)}", highlight=False, soft_wrap=True)
     console.print("")
+
+
+def _own_knobs(plan: Experiment) -> str:
+    fields = plan.knobs.model_fields.items()
+    return "; ".join(f"--set {name}={field.default}: {field.description}" for name, field in fields)

@@ -84,6 +84,12 @@ def fields_of(table: type[BaseModel], default: object = None) -> dict[str, Field
     return own
 
 
+def free_knobs(table: type[BaseModel]) -> set[str]:
+    """The names of those that may change when something is resumed."""
+    extras = {name: field.json_schema_extra for name, field in table.model_fields.items()}
+    return {name for name, extra in extras.items() if isinstance(extra, dict) and extra.get("free")}
+
+
 @dataclass(frozen=True)
 class RunTable:
     """A table of a run file that some tasks add, such as [mask]."""

@@ -200,7 +200,7 @@ def smallest_off(weights: Mapping[str, Tensor], count: int) -> dict[str, Tensor]
 
     live = torch.ones(sum(weight.numel() for weight in weights.values()), dtype=torch.bool)
     live[torch.cat([weight.reshape(-1) for weight in weights.values()]).abs().argsort(stable=True)[:count]] = False
-    parts = live.split([weight.numel() for weight in weights.values()])
+    parts = torch.split(live, [weight.numel() for weight in weights.values()])
     return {name: part.reshape(weights[name].shape) for name, part in zip(weights, parts, strict=True)}
 
 

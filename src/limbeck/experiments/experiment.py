@@ -13,6 +13,7 @@ from pathlib import Path
 
 from limbeck.core.card import Paper
 from limbeck.core.errors import DataError, KnobError
+from limbeck.core.knob import Settings
 from limbeck.core.record import Record
 
 PLACE = Path("runs/reproduce")
@@ -33,7 +34,7 @@ class Needs:
         """Each file by its name here, or a refusal that names what is missing."""
         if not folder.is_dir():
             raise DataError(f"there is no folder {folder}", f"name the one with {self.title}, from {self.where}")
-        found = {name: self._file(folder, name) for name in self.files}
+        found = {name: self.file(folder, name) for name in self.files}
         missing = [name for name, path in found.items() if path is None]
         if missing:
             raise DataError(
@@ -43,7 +44,7 @@ class Needs:
         return {name: path for name, path in found.items() if path}
 
     @staticmethod
-    def _file(folder: Path, name: str) -> Path | None:
+    def file(folder: Path, name: str) -> Path | None:
         return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
@@ -57,6 +58,7 @@ class Conditions:
     seeds: int = 1
     model: str = ""  # the pre-trained one that it starts from
     network: str = ""  # of those that it knows
+    knobs: Settings = field(default_factory=Settings)  # the experiment's own
 
     def record(self, part: str) -> Record:
         return Record.load(self.out / part)
@@ -82,11 +84,14 @@ class Experiment:
     needs: Needs
     cost: str  # on two cores, in full
     quick_cost: str
-    parts: Callable[[Conditions], Sequence[Part]]
+    parts: Callable[[Conditions], Sequence[Part]]  # more of them may be known when these are finished
     conclude: Callable[[Conditions], Record]  # when all parts are finished
     seeds: int = 3
     quick_seeds: int = 1
     options: Mapping[str, str] = field(default_factory=dict)  # further flags that it takes, and what is meant unset
+    knobs: type[Settings] = Settings  # its own, for --set NAME=VALUE
+    quick_knobs: Mapping[str, object] = field(default_factory=dict)  # of a quick run, as far as nobody sets them
+    partial: bool = False  # `conclude` also takes what is not finished; knobs that are free, and seeds, may change
 
     def place(self, quick: bool) -> Path:
         """The folder, where a person names none: a quick run never stands in the way of the whole one."""

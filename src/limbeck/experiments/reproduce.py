@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from limbeck.core.checksum import DamagedError, read_sealed, write_sealed
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.files import portable_command
+from limbeck.core.knob import Settings, free_knobs
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Citation, Record
 from limbeck.experiments.experiment import QUICK, RECORD_FILE, Conditions, Experiment
-from limbeck.experiments.running import run_parts
+from limbeck.experiments.running import is_finished, run_parts
 from limbeck.jobs.folder import locked
 from limbeck.jobs.measured import now
 from limbeck.report import Report
 
-CONDITIONS_FILE = "reproduce.json"
+CONDITIONS_FILE, SO_FAR_FILE = "reproduce.json", "so-far.json"
 
 
 def conditions_of(
@@ -26,6 +29,7 @@ def conditions_of(
     out: str | Path | None = None,
     quick: bool = False,
     seeds: int = 0,
+    knobs: Mapping[str, object] = MappingProxyType({}),
     **options: str,
 ) -> Conditions:
     """What a person asks for, checked and filled in, before anything is begun."""
@@ -42,7 +46,8 @@ def conditions_of(
     folder = Path(data).resolve() if data is not None else None
     chosen = {name: options.get(name) or unset for name, unset in plan.options.items()}
     seeds = seeds or (plan.quick_seeds if quick else plan.seeds)
-    return Conditions(Path(out or plan.place(quick)), folder, quick, seeds, **chosen)
+    own = plan.knobs(**{**(plan.quick_knobs if quick else {}), **knobs})
+    return Conditions(Path(out or plan.place(quick)), folder, quick, seeds, knobs=own, **chosen)
 
 
 def reproduce(
@@ -51,18 +56,30 @@ def reproduce(
     """Runs the experiment in `conditions.out`, or what is left of it. The Record holds the paper's figures and ours."""
     watcher, out = watcher or Silent(), conditions.out.resolve()
     with locked(out, resume=True):
-        _write_or_match(out, conditions)
-        if (out / RECORD_FILE).exists():
+        free = {*free_knobs(plan.knobs), *(("seeds",) if plan.partial else ())}
+        if _write_or_match(out, conditions, free) and (out / RECORD_FILE).exists():
             return Record.load(out)
         here = replace(conditions, out=out)
         if conditions.quick:
             watcher.say(QUICK)
-        run_parts(plan.parts(here), out, plan.name, workers, watcher)
+        while any(not is_finished(out, part) for part in plan.parts(here)):  # what is finished may tell of more
+            run_parts(plan.parts(here), out, plan.name, workers, watcher)
         record = _labelled(plan.conclude(here), plan, conditions, command)
         Report((record,)).save(out / "report.html")
         record.save(out / RECORD_FILE)
         watcher.at(plan.name, 1.0)
         return record
+
+
+def so_far(plan: Experiment, conditions: Conditions, command: str = "") -> Record:
+    """The Record and page of what is finished, also while the experiment runs; nothing is run."""
+    if not plan.partial:
+        raise KnobError(f"{plan.name} has nothing to show before it is finished", "leave out --so-far")
+    out = conditions.out.resolve()
+    record = _labelled(plan.conclude(replace(conditions, out=out)), plan, conditions, command)
+    Report((record,)).save(out / "report.html")
+    record.save(out / SO_FAR_FILE)
+    return record
 
 
 def _labelled(record: Record, plan: Experiment, conditions: Conditions, command: str) -> Record:
@@ -77,21 +94,29 @@ def _labelled(record: Record, plan: Experiment, conditions: Conditions, command:
     )
 
 
-def _write_or_match(out: Path, conditions: Conditions) -> None:
-    """An experiment that is resumed must be the same: a folder never mixes quick parts with whole ones."""
+def _write_or_match(out: Path, conditions: Conditions, free: Set[str] = frozenset()) -> bool:
+    """An experiment that is resumed must be the same: a folder never mixes quick parts with whole ones.
+
+    What is `free` may change. Whether nothing changed."""
     file = out / CONDITIONS_FILE
-    told = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(conditions).items()}
-    del told["out"]
+    plain = asdict(replace(conditions, knobs=Settings()))
+    told = {name: str(value) if isinstance(value, Path) else value for name, value in plain.items()}
+    del told["out"], told["knobs"]
+    told |= conditions.knobs.model_dump()
     if not file.exists():
         write_sealed(file, told)
-        return
+        return False
     try:
         before = read_sealed(file)
     except DamagedError as error:
         raise MismatchError(f"{file} is damaged: {error}", "choose another folder with --out") from None
-    changed = [f"{name}: {before.get(name)} → {told[name]}" for name in told if told[name] != before.get(name)]
+    others = [name for name in told if told[name] != before.get(name)]
+    changed = [f"{name}: {before.get(name)} → {told[name]}" for name in others if name not in free]
     if changed:
         raise MismatchError(
             f"{out} was begun with other settings ({'; '.join(changed)})",
             "go on with the same ones, or choose another folder with --out",
         )
+    if others:
+        write_sealed(file, told)
+    return not others

@@ -75,7 +75,10 @@ class TicketRun(TrainRun):
         rate = f"Every round is a whole training: its learning rate rises and {decay} (Chen et al.'s code: hardly)."
         if self.rewind == "rate":
             return (rate, "Neither the weights nor the head are rewound, only the learning rate.")
-        return (rate, "The head is rewound too, to where its own training began (Chen et al.'s code leaves it trained).")
+        return (
+            rate,
+            "The head is rewound too, to where its own training began (Chen et al.'s code leaves it trained).",
+        )
 
     @field_validator("one_shot")
     @classmethod

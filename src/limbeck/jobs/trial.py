@@ -148,7 +148,9 @@ def _train(trial: Trial, home: Path, watcher: Watcher, callbacks: Sequence[Train
     before = _before(model, arm)
     mask, zeros = held_zeros(model, arm)
     given = arm.data, arm.processor or arm.data.processor, scale, before, mask
-    work = _TrialRunner(trial, home, watcher, callbacks, model, *given, progress=Progress(notes=[*arm.notes, *notes, *zeros]))
+    work = _TrialRunner(
+        trial, home, watcher, callbacks, model, *given, progress=Progress(notes=[*arm.notes, *notes, *zeros])
+    )
     if arm.tested == "trainings":
         work.start = {name: weight.detach().cpu().clone() for name, weight in prunable(model).items()}
     with explained(home), quiet():

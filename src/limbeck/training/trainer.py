@@ -153,9 +153,9 @@ class Distiller(ObjectiveTrainer):
 
         `request` is what the objective compares of the student; `focus` the one layer that learns, 0 for all; with
         `only_head` the encoder stays as it is. Without `best` nothing is measured on dev and the last weights stay: for
-        stages that do not train the answers. `evals` is the number of dev measurements in all, 0 for `evals_per_epoch`. With a `scale` a regression is learnt in
-        standard units; dev metrics and the trained model are in the labels' own. Without `dev_loss` the objective is
-        not computed on dev, where the teacher may have nothing to compare with."""
+        stages that do not train the answers. `evals` is the number of dev measurements in all, 0 for `evals_per_epoch`.
+        With a `scale` a regression is learnt in standard units; dev metrics and the trained model are in the labels'
+        own. Without `dev_loss` the objective is not computed on dev, where the teacher may have nothing to compare."""
         schedule = schedule.at_width(shape_of(model).hidden, task)
         self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
         self._dev_metrics, self._request, self._focus, self._target_scale = dev_metrics, request, focus, scale

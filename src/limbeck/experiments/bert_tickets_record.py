@@ -1,0 +1,263 @@
+"""What came of the encoder tickets: scores at every sparsity, controls, transfer matrices, and which findings appear.
+
+What is not finished is blank, so that an experiment under way can be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
+
+from limbeck.core.errors import DataError
+from limbeck.core.matrix import Matrix, count_not_below
+from limbeck.core.metric import metric_of
+from limbeck.core.record import Record
+from limbeck.experiments.bert_tickets import CONTROLS, SOURCES, TARGETS, Grid, Plan, control_name, transfer_name
+from limbeck.experiments.findings import Claim, Difference, over_seeds, sentence
+from limbeck.experiments.published import beside
+from limbeck.report.figures import spread
+
+QUICK_TITLES = {"sst2": "sentiment", "mrpc": "halves", "stsb": "cut sentences"}
+Values = list[float]  # one for each seed
+
+
+def record_of(plan: Plan) -> Record:
+    """The searches of the first target, with everything else as matrices."""
+    found = next((record for name in plan.targets if (record := plan.searched(name))), None)
+    if found is None:
+        raise DataError("no search of a target is finished yet", "let the experiment go on for a while")
+    common = plan.common() if plan.grid.common else None
+    matrices = [_scores(plan), _transfer(plan, plan.grid.sparsity, [0])]
+    matrices += [_transfer(plan, common, list(plan.seeds))] if common else []
+    matrices += [_controls(plan)] if plan.grid.names("controls") else []
+    return found.but(
+        matrices=matrices,
+        published=beside("bert_tickets_published.toml", dict(_measured(plan))),
+        finding=sentence(_claims(plan)),
+        notes=[*_notes(plan, common), *found.notes],
+        knobs={**found.knobs, "reproduce": plan.grid.model_dump()},
+    )
+
+
+# Scores
+
+
+def score(record: Record, quality: Mapping[str, float]) -> float:
+    """Per cent; of a correlation and a share of right tokens too, as the paper prints them."""
+    masked = record.task.kind == "mask-fill" and "accuracy" in quality
+    metric = metric_of(record.task, "accuracy" if masked else record.metric)
+    factor = 100 if metric.unit == "share" or metric.name in ("pearson", "spearman") else 1
+    return factor * quality[metric.name]
+
+
+def at_sparsity(plan: Plan, source: str, percent: int, seeds: Sequence[int]) -> Values:
+    """Of the rounds of its own search: for a target, TRANSFER(T, T)."""
+    record = plan.searched(source, seeds)
+    place = percent // plan.grid.step
+    runs = record.arms[0].runs if record else []
+    return [score(record, run.levels[place].quality) for run in runs if record and len(run.levels) > place]
+
+
+def _trained(plan: Plan, names: Sequence[str]) -> Values:
+    found = [record for name in names if (record := plan.record(name))]
+    return [score(record, record.arms[0].runs[0].quality) for record in found]
+
+
+def _against_own(plan: Plan, source: str, target: str, percent: int, seeds: Sequence[int]) -> Values:
+    """TRANSFER(S, T) − TRANSFER(T, T), seed by seed, of the seeds that are done."""
+    if source == target:
+        return [0.0] * len(at_sparsity(plan, target, percent, seeds))
+    found = []
+    for seed in seeds:
+        theirs = _trained(plan, [transfer_name(source, target, percent, seed)])
+        own = at_sparsity(plan, target, percent, [seed])
+        found += [theirs[0] - own[0]] if theirs and own else []
+    return found
+
+
+def titles(plan: Plan) -> dict[str, str]:
+    return {**SOURCES, **(QUICK_TITLES if plan.conditions.quick and not plan.conditions.data else {})}
+
+
+# Matrices
+
+
+def _scores(plan: Plan) -> Matrix:
+    names, every = titles(plan), range(0, plan.grid.step * plan.grid.rounds + 1, plan.grid.step)
+    known = [name for name in [*plan.targets, *plan.others] if name != "start" and plan.searched(name)]
+    cells = [[at_sparsity(plan, name, percent, plan.seeds) for percent in every] for name in known]
+    matching = [plan.matching(name) if name in plan.targets else None for name in known]
+    return _matrix(
+        cells,
+        title="Score at every sparsity",
+        rows=[f"{names[name]}, {_metric(plan, name)}" for name in known],
+        columns=[f"{percent} %" for percent in every],
+        row_title="task",
+        ends=[f"{percent} %" if percent else "" for percent in matching],
+        end_title="matches up to",
+        caption="Mean over the seeds, with their standard deviation where there are several. A ticket matches within "
+        "one standard deviation of the mean of all weights, where that is above what needs no model.",
+    )
+
+
+def _metric(plan: Plan, source: str) -> str:
+    record = plan.searched(source)
+    assert record is not None
+    return "accuracy" if record.task.kind == "mask-fill" else metric_of(record.task, record.metric).title
+
+
+def _transfer(plan: Plan, percent: int, seeds: Sequence[int]) -> Matrix:
+    names, sources = titles(plan), [*plan.targets, *plan.others]
+    cells = [[_against_own(plan, source, target, percent, seeds) for target in plan.targets] for source in sources]
+    means = [[fmean(cell) if cell else None for cell in row] for row in cells]
+    own = [plan.targets.index(source) if source in plan.targets else None for source in sources]
+    seeds_told = "One seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    return _matrix(
+        cells,
+        title=f"TRANSFER(S, T) − TRANSFER(T, T) at {percent} %",
+        rows=[names[source] for source in sources],
+        columns=[names[target] for target in plan.targets],
+        row_title="source",
+        ends=[count_not_below(row, place) for row, place in zip(means, own, strict=True)],
+        end_title="not below 0",
+        unit="points",
+        diverging=True,
+        caption=f"What a target reaches from a source's ticket with a new head, minus what it reaches from its own. "
+        f"Tickets have lost {percent} % of the encoder's weights. {seeds_told}. Last: other tasks' cells not below 0.",
+    )
+
+
+def _controls(plan: Plan) -> Matrix:
+    names, rows, cells = titles(plan), list[str](), list[list[Values]]()
+    chosen, seeds = plan.grid.names("controls"), range(min(plan.grid.control_seeds, plan.conditions.seeds))
+    for target in plan.targets:
+        for percent in sorted({plan.grid.sparsity, plan.matching(target) or plan.grid.sparsity}):
+            rows.append(f"{names[target]} at {percent} %")
+            ours = [_trained(plan, [control_name(target, one, percent, seed) for seed in seeds]) for one in chosen]
+            cells.append([at_sparsity(plan, target, percent, seeds), *ours])
+    return _matrix(
+        cells,
+        title="Tickets and controls",
+        rows=rows,
+        columns=["ticket", *(CONTROLS[one] for one in chosen)],
+        row_title="task",
+        caption="As many weights live in every cell of a row. Re-initialised: all weights but the head are drawn anew, "
+        "embeddings too. Shuffled: the pre-trained weights of each layer change places.",
+    )
+
+
+def _matrix(cells: Sequence[Sequence[Values]], **about: object) -> Matrix:
+    found = [[spread(cell) for cell in row] for row in cells]
+    means = [[one.mean if one else None for one in row] for row in found]
+    sds = [[one.sd if one else None for one in row] for row in found]
+    known = any(sd is not None for row in sds for sd in row)
+    return Matrix.model_validate({**about, "values": means, "spreads": sds if known else []})
+
+
+# Findings
+
+
+def _measured(plan: Plan) -> Iterator[tuple[str, Values]]:
+    """As the table of published figures names them."""
+    if plan.conditions.quick and not plan.conditions.data:
+        return  # other tasks than the paper's
+    for target in plan.targets:
+        yield f"{target} dense", at_sparsity(plan, target, 0, plan.seeds)
+        if percent := plan.matching(target):
+            yield f"{target} matching", [float(percent)]
+            yield f"{target} ticket", at_sparsity(plan, target, percent, plan.seeds)
+            for control in plan.grid.names("controls"):
+                names = [control_name(target, control, percent, seed) for seed in plan.seeds]
+                yield f"{target} {control}", _trained(plan, names)
+    for source in [*plan.targets, *plan.others] if plan.grid.sparsity == 70 else ():
+        for target in (target for target in plan.targets if target != source):
+            yield f"{source} to {target}", _against_own(plan, source, target, 70, [0])
+
+
+def _claims(plan: Plan) -> list[Claim]:
+    """Differences over the targets, at the sparsity of the first matrix, where all of them are known."""
+    percent = plan.grid.sparsity
+
+    def row(source: str, over: Sequence[str]) -> Values:
+        cells = [_against_own(plan, source, target, percent, [0]) for target in over]
+        return [cell[0] for cell in cells] if all(cells) else []
+
+    def than(one: str, other: str, over: Sequence[str]) -> Difference | None:
+        mine, theirs = row(one, over), row(other, over)
+        return over_seeds(mine, theirs) if mine and theirs else None
+
+    far = [target for target in plan.targets if target != "sst2"]
+    matching = [plan.matching(target) for target in plan.targets]
+    searched = plan.conditions.seeds > 1 and all(plan.searched(target) for target in plan.targets)
+    least = Difference(float(min(one or 0 for one in matching))) if searched and _all_seeds(plan) else None
+    tasks = {name: fmean(row(name, plan.targets)) for name in plan.targets if row(name, plan.targets)}
+    best = max(tasks, key=lambda name: tasks[name]) if len(tasks) == len(plan.targets) else ""
+    return [
+        Claim("a sparse ticket matches on every task", least and _exact(least), "% sparse", 0),
+        *_control_claims(plan, percent),
+        Claim("masked LM's ticket transfers best", than("mlm", best, plan.targets) if best else None),
+        Claim("masked LM's ticket beats the pre-trained weights' own", than("mlm", "start", plan.targets)),
+        Claim("10,000 rows of SST-2 transfer better than 2,500", than("sst2", "sst2-2500", far)),
+        Claim("all rows of SST-2 transfer better than 10,000", than("sst2-all", "sst2", far)),
+    ]
+
+
+def _exact(found: Difference) -> Difference:
+    return Difference(found.mean, found.mean, found.mean)
+
+
+def _all_seeds(plan: Plan) -> bool:
+    wanted = plan.conditions.seeds
+    records = [plan.searched(target) for target in plan.targets]
+    return all(record and len(record.arms[0].runs) == wanted for record in records)
+
+
+def _control_claims(plan: Plan, percent: int) -> Iterator[Claim]:
+    seeds = range(min(plan.grid.control_seeds, plan.conditions.seeds))
+    for control in plan.grid.names("controls"):
+        ours, theirs = Values(), Values()
+        for target in plan.targets:
+            pairs = [(control_name(target, control, percent, seed), seed) for seed in seeds]
+            done = [(name, seed) for name, seed in pairs if plan.finished(name)]
+            own = [at_sparsity(plan, target, percent, [seed]) for _, seed in done]
+            if done and all(own):
+                ours.append(fmean(one[0] for one in own))
+                theirs.append(fmean(_trained(plan, [name for name, _ in done])))
+        whole = len(ours) == len(plan.targets)
+        yield Claim(f"the ticket above {_A[control]}", over_seeds(ours, theirs) if whole else None)
+
+
+_A = {"random": "a random mask", "reinit": "the same mask re-initialised", "shuffled": "shuffled weights"}
+
+
+def _notes(plan: Plan, common: int | None) -> Iterator[str]:
+    done: Callable[[str], bool] = plan.finished
+    parts = plan.parts()
+    finished = sum(done(part.name) for part in parts)
+    if finished < len(parts):
+        yield f"{finished} of {len(parts)} parts are finished: what is missing is blank."
+    yield "The encoder is rewound to the bit, the head to its own start; the paper's code leaves the head trained."
+    yield "The learning rate of every round falls to 0; in the paper's code it falls by a tenth within a round."
+    if "mlm" in plan.others:
+        yield (
+            "A masked LM has no pooler: its tickets are completed with the pooler's smallest pre-trained weights, so "
+            "that all tickets have one sparsity. Its head learns first, with the encoder frozen."
+        )
+    if "start" in plan.others:
+        yield "The pre-trained weights' own ticket keeps the largest of them; it needs no training and no seed."
+    if not plan.conditions.model:
+        yield "MiniLM was tuned contrastively after its pre-training: the paper's masked-LM row need not appear."
+    if plan.grid.common and not common and plan.conditions.seeds > 1 and _all_seeds(plan):
+        yield "No sparsity matches on every target, so there is no matrix of all seeds."
+    unset = Grid(**(plan_defaults(plan)))
+    for name, value in plan.grid.model_dump().items():
+        if value != getattr(unset, name):
+            yield f"Set by hand: {name} = {value} ({getattr(unset, name)} unless said)."
+    if len(plan.targets) < len(TARGETS) and not plan.conditions.quick:
+        yield f"Targets left out: {', '.join(TARGETS[name] for name in TARGETS if name not in plan.targets)}."
+
+
+def plan_defaults(plan: Plan) -> Mapping[str, object]:
+    from limbeck.experiments.bert_tickets import BERT_TICKETS
+
+    return BERT_TICKETS.quick_knobs if plan.conditions.quick else {}
