@@ -40,9 +40,25 @@ _MASK, _WEIGHT = "mask.", "weight."  # before the names of tensors in the file
 class Ticket:
     """What lives of a model, and where its training starts.
 
-    ticket = limbeck.Ticket.load("ticket.safetensors")
-    ticket.apply(model)                             # survivors at their start, all others 0
-    Trainer(model, …, callbacks=[limbeck.HoldMask(ticket.mask)])
+    `load` opens a file of `limbeck tickets`; `apply` sets a model to the ticket's start, or to a control, and returns
+    the mask to hold while it trains: Trainer(model, …, callbacks=[limbeck.HoldMask(mask)]).
+
+    Example:
+
+        import limbeck
+        from transformers import BertConfig, BertForSequenceClassification
+
+        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+        model = BertForSequenceClassification(BertConfig(vocab_size=20, **sizes))
+        start = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+        pruned = limbeck.Magnitude(fraction=0.7, scope="global", head=0).apply(model, limbeck.Mask())
+        limbeck.Ticket.of(pruned.mask, start, start, {"task": "none"}).save("ticket.safetensors")
+
+        model.load_state_dict(start, strict=False)
+        ticket = limbeck.Ticket.load("ticket.safetensors")
+        mask = ticket.apply(model)
+        assert round(ticket.sparsity, 2) == 0.7
+        assert limbeck.Mask.of(model).remaining < mask.total
     """
 
     mask: Mask
