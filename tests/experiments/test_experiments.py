@@ -109,7 +109,7 @@ def test_the_finding_tells_what_appears_and_what_does_not():
         ]
     )
     assert told == (
-        "Of the paper's 3 findings 1 appears here: A above B (+1.2 points, beyond chance); 1 does not: B above C "
+        "Of the paper's 3 findings 1 appears here: A above B (+1.2 points, beyond chance); 1 does not appear: B above C "
         "(−0.5 points, within chance); 1 was not measured: C above D."
     )
 

@@ -82,9 +82,10 @@ class TicketRun(TrainRun):
         prune = self.magnitude
         if self.one_shot and (self.rewind == "rate" or self.rewind_to):
             raise KnobError("one-shot pruning takes weights back to their very start", "leave out --rewind")
-        if prune.part_of == "all" and round(prune.fraction * max([self.rounds, *self.one_shot_rounds]), 9) >= 1:
+        most = max(self.one_shot_rounds, default=self.rounds)
+        if prune.part_of == "all" and round(prune.fraction * most, 9) >= 1:
             raise KnobError(
-                f"{max([self.rounds, *self.one_shot_rounds])} rounds of {100 * prune.fraction:g} % leave nothing",
+                f"{most} rounds of {100 * prune.fraction:g} % leave nothing",
                 "ask for fewer --rounds, or lower --magnitude.fraction",
             )
         return self
