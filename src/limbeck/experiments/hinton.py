@@ -84,7 +84,7 @@ def conclude(conditions: Conditions) -> Record:
         for arm in students.arms
         if arm.role != TEACHES
     }
-    found = {
+    found: dict[str, Sequence[float]] = {
         f"{arm.name} errors": [round(rows * (1 - run.quality["accuracy"])) for run in arm.runs] for arm in students.arms
     }
     found["gap closed"] = gap_closed(found)
