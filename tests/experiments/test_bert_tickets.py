@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from limbeck.core.errors import KnobError
+from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.record import Floor, Record
 from limbeck.experiments.bert_tickets import BERT_TICKETS, SOURCES, plan_of
 from limbeck.experiments.bert_tickets_data import GLUE, embedded
@@ -176,7 +176,7 @@ def test_the_grid_may_grow_but_not_change(tmp_path, data):
     assert not _write_or_match(tmp_path, conditions(tmp_path, data, seeds=1, sources="mlm"), free)
     assert not _write_or_match(tmp_path, conditions(tmp_path, data, seeds=3), free), "it grew"
     assert _write_or_match(tmp_path, conditions(tmp_path, data, seeds=3), free)
-    with pytest.raises(Exception, match="epochs: 3.0 → 1.0"):
+    with pytest.raises(MismatchError, match=r"epochs: 3\.0 → 1\.0"):
         _write_or_match(tmp_path, conditions(tmp_path, data, epochs=1), free)
 
 

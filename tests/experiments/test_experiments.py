@@ -71,7 +71,7 @@ def test_a_folder_never_mixes_quick_and_whole(tmp_path):
     from limbeck.experiments.reproduce import _write_or_match
 
     _write_or_match(out, conditions_of(plan, quick=True, out=out))
-    with pytest.raises(MismatchError, match="begun with other settings.*quick: True → False"):
+    with pytest.raises(MismatchError, match=r"begun with other settings.*quick: True → False"):
         reproduce(plan, Conditions(out, seeds=1, model=""))
 
 
@@ -109,8 +109,8 @@ def test_the_finding_tells_what_appears_and_what_does_not():
         ]
     )
     assert told == (
-        "Of the paper's 3 findings 1 appears here: A above B (+1.2 points, beyond chance); 1 does not: B above C "
-        "(−0.5 points, within chance); 1 was not measured: C above D."
+        "Of the paper's 3 findings 1 appears here: A above B (+1.2 points, beyond chance); 1 does not appear: B above "
+        "C (−0.5 points, within chance); 1 was not measured: C above D."
     )
 
 

@@ -25,7 +25,18 @@ from sample_words import every_words
 from sample_writers import every_writer
 
 from limbeck.core.matrix import Matrix
-from limbeck.core.record import Arm, Comparison, DataCard, Disagreement, Fidelity, Level, Record, SeedResult
+from limbeck.core.record import (
+    Arm,
+    Comparison,
+    DataCard,
+    Disagreement,
+    Fidelity,
+    Level,
+    Published,
+    Record,
+    SeedResult,
+    Stopped,
+)
 from limbeck.core.task import TaskInfo
 
 __all__ = ["ARABIC", "CHINESE", "HOSTILE", "LONG"]
@@ -209,6 +220,66 @@ def transfer() -> Record:
     return ticket_search().but(name="transfer", matrices=[scores, whole])
 
 
+def reproduced(quick: bool = False) -> Record:
+    """A paper's experiment, run again; `quick` has one seed, and one figure that was not measured."""
+    rows = {
+        "teacher": (94.3, 91.2),
+        "fine-tuned": (86.4, 84.1),
+        "KD": (86.9, 85.0),
+        "PKD": (87.5, None if quick else 84.6),
+    }
+    published = [
+        Published(
+            row=f"3 layers, {row}" if row != "teacher" else row,
+            column="SST-2 accuracy",
+            published=printed,
+            ours=ours,
+            spread=None if quick or ours is None else 0.42,
+            seeds=0 if ours is None else 1 if quick else 3,
+            unit="%",
+            source="Sun et al. 2019, table 1",
+        )
+        for row, (printed, ours) in rows.items()
+    ]
+    finding = (
+        "Of the paper's 2 findings 1 appears here: distillation above fine-tuning (+0.9 points, within chance); 1 does "
+        "not appear: PKD above plain distillation (−0.4 points, within chance)."
+    )
+    return comparison(1 if quick else 3).but(name="pkd-sst2", published=published, finding=finding, quick=quick)
+
+
+def tickets_beside_controls() -> Record:
+    """A search with three seeds, its controls at some of its sizes, and a table with more than one kind of figure."""
+    record = ticket_search(0.95, 0.955, 0.95, 0.94, 0.9)
+
+    def stopped(level: Level, less: float) -> Level:
+        quality = {"accuracy": level.quality["accuracy"] - less}
+        return level.but(quality=quality, stopped=Stopped(step=level.best_step, loss=0.1, quality=quality))
+
+    whole = record.arms[0].but(name="ticket", title="winning ticket")
+    arms = [whole.but(runs=[run.but(levels=[stopped(level, 0) for level in run.levels]) for run in whole.runs])]
+    for name, title, less in (("reinit", "drawn anew", 0.02), ("permuted", "random structure", 0.03)):
+        runs = [run.but(levels=[stopped(level, less) for level in run.levels[2:]]) for run in whole.runs]
+        arms.append(whole.but(name=name, title=title, runs=runs))
+    figures = [("early stopping sooner than dense", "%", 38, 22.5), ("accuracy above dense", "points", 0.3, -0.04)]
+    published = [
+        Published(
+            row="21.1 % of the weights remain",
+            column=column,
+            published=printed,
+            ours=ours,
+            spread=1.2,
+            seeds=3,
+            unit=unit,
+            source="Frankle and Carbin 2019, section 2",
+        )
+        for column, unit, printed, ours in figures
+    ]
+    return record.but(
+        name="lottery-mnist", arms=arms, published=published, finding="Of the paper's 1 finding 1 appears."
+    )
+
+
 def regression() -> Record:
     record = distill("similarity", seeds=2)
     arms = []
@@ -275,6 +346,9 @@ def every() -> dict[str, Record]:
         "train": trained(),
         "tickets": ticket_search(),
         "transfer": transfer(),
+        "reproduced": reproduced(),
+        "reproduced, quick": reproduced(quick=True),
+        "tickets beside controls": tickets_beside_controls(),
         "regress": regression(),
         "multilabel": multilabel(),
         "many classes": many_classes(),

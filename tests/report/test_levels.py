@@ -17,7 +17,8 @@ def test_the_sparsest_within_one_standard_deviation_matches():
     record, arm = search(0.88, 0.885, 0.871, 0.869, 0.7)  # ± 0.01
     assert levels.matching(record, arm).pruned == pytest.approx(0.2)
     assert headline(record) == (
-        "With 80\u00a0% of its weights the model reaches accuracy 87.1 ± 1.0\u00a0%, with all of them 88.0 ± 1.0\u00a0%."
+        "With 80\u00a0% of its weights the model reaches accuracy 87.1 ± 1.0\u00a0%, "
+        "with all of them 88.0 ± 1.0\u00a0%."
     )
     assert "has lost 20\u00a0% of its weights" in conclusion(record)
 

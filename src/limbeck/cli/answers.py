@@ -70,14 +70,14 @@ def _rounded(value: object) -> object:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def table(found: Sequence[tuple[tuple[str, ...], Answer]]) -> None:
+def table(found: Sequence[tuple[tuple[str, ...], Answer]], title: str = "text") -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     shown = [(row, for_people(answer)) for row, answer in found]
     names = next((list(answer) for _, answer in shown if any(answer.values())), [])
-    shown_rows = Table("text", *names, box=None, pad_edge=False, header_style="dim")
+    shown_rows = Table(title, *names, box=None, pad_edge=False, header_style="dim")
     for row, answer in shown:
         parts = (" " if "entities" in answer else " | ").join(row)
         shown_rows.add_row(*(escape(part) for part in (parts, *(answer.get(name, "") for name in names))))

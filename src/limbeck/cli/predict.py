@@ -13,7 +13,7 @@ from limbeck.cli.answers import show, table
 from limbeck.cli.flags import with_knobs
 from limbeck.cli.verb import begin, gather
 from limbeck.core.errors import DataError, KnobError
-from limbeck.core.task import TEXT_KINDS
+from limbeck.core.task import IMAGE_KINDS, TEXT_KINDS
 from limbeck.jobs.preflight import check_models
 from limbeck.jobs.settings import PredictRun
 
@@ -35,6 +35,7 @@ def predict(
 
     cat texts.txt | limbeck predict runs/small > answers.tsv
 
+    A model of images takes an IDX file of images, or a folder with MNIST's files, of which it answers those of test.
     The file keeps its own columns; the answers stand beside them. A pair or a question with its context is a row of a
     file, two arguments, or a line with a tab between them.
     """
@@ -68,13 +69,15 @@ def predict(
         show((row, answer) for part in rows for row, answer in zip(part, predictor.answers(part), strict=True))
         return
     _, every = predictor.new_rows(data)
+    images = predictor.kind in IMAGE_KINDS
+    names = [(str(number),) for number in range(len(every))] if images else every
     with watching() as watcher:
-        found = zip(every, predictor.answers(every, watcher), strict=True)
+        found = zip(names, predictor.answers(every, watcher), strict=True)
         shown = list(islice(found, SHOWN)) if sys.stdout.isatty() else []
         if not shown:
             show(found)
     if shown:
-        table(shown)
+        table(shown, "image" if images else "text")
         if len(every) > SHOWN:
             typer.echo(f"… and {len(every) - SHOWN:,} rows more; --out answers.csv writes all of them")
 

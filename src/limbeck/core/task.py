@@ -39,6 +39,7 @@ class Units:
     unscored: str = "the test rows carry no labels"  # why there is no score
     judged: str = "right"  # what a prediction is beside its label; "closer" where hardly any is right
     timing: str = ""  # what to know of the milliseconds
+    untried: str = "other texts, other languages and other lengths"  # on what nothing was measured
     decoded: bool = False  # a prediction is a whole text, decoded greedily or by a beam
 
 
@@ -84,7 +85,12 @@ _FACTS: dict[str, _Facts] = {
     "image": _Facts(
         "image-classification",
         "image",
-        Units("image", "image", "image", "image", repeated="image", unscored="the test images carry no labels"),
+        Units(
+            *("image", "image", "image", "image"),
+            repeated="image",
+            unscored="the test images carry no labels",
+            untried="images from elsewhere",
+        ),
         _SINGLE,
     ),
 }

@@ -1,4 +1,4 @@
-"""Papers' experiments, one file each, composed of ordinary jobs; found by discovery, so that a new one edits no list."""
+"""Papers' experiments, one file each, made of ordinary jobs; found by discovery, so that a new one edits no list."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def sentence(claims: Sequence[Claim]) -> str:
     """One sentence: what appears, what does not, what was not measured."""
     groups = {
         "appears here": [str(one) for one in claims if one.holds],
-        "does not": [str(one) for one in claims if one.difference is not None and not one.holds],
+        "does not appear": [str(one) for one in claims if one.difference is not None and not one.holds],
         "was not measured": [str(one) for one in claims if one.difference is None],
     }
     told = [
@@ -83,4 +83,6 @@ def sentence(claims: Sequence[Claim]) -> str:
 def _plural(words: str, count: int) -> str:
     if count == 1:
         return words
-    return {"appears here": "appear here", "does not": "do not", "was not measured": "were not measured"}[words]
+    return {"appears here": "appear here", "does not appear": "do not appear", "was not measured": "were not measured"}[
+        words
+    ]

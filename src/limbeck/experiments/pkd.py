@@ -47,7 +47,11 @@ def _embedded(file: Path) -> Path:
 
 def parts(conditions: Conditions) -> Sequence[Part]:
     data, model = data_flags(conditions), conditions.model or demo_model()
-    less = ("--epochs", 1, "--train.evals-per-epoch", 1, "--measure.bootstrap", 500) if conditions.quick else ()
+    less = (
+        ("--epochs", 1, "--batch-size", 8, "--train.evals-per-epoch", 1, "--measure.bootstrap", 500)
+        if conditions.quick
+        else ()
+    )
     rows = [QUICK_ROWS if conditions.quick else rows for rows in (TEACHER_ROWS, STUDENT_ROWS)]
     learn = ("--model", model, *data, "--data.limit", rows[0], "--epochs", 3, "--measure.no-speed", *less)
     teacher = conditions.out / "teacher" / "model"

@@ -145,11 +145,11 @@ def _encoder_kind(folder: Path, model: PreTrainedModel) -> Kind:
     kind = kind_of(model) or ("regress" if model.config.num_labels == 1 else "classify")
     if kind in ENCODER_KINDS:
         return kind
-    what = "translator" if kind == "translate" else "causal language model"
-    remedy = (
-        "use --to ctranslate2" if kind == "translate" else "export an encoder; a language model runs in transformers"
-    )
-    raise ModelError(f"{folder} is a {what}, which is not exported to ONNX", remedy)
+    what, remedy = {
+        "translate": ("a translator", "use --to ctranslate2"),
+        "image": ("a model of images", "export an encoder of texts; a network of images runs in transformers"),
+    }.get(kind, ("a causal language model", "export an encoder; a language model runs in transformers"))
+    raise ModelError(f"{folder} is {what}, which is not exported to ONNX", remedy)
 
 
 def _config(model: PreTrainedModel) -> dict[str, Any]:

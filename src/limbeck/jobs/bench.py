@@ -10,9 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from limbeck.core.errors import DataError
+from limbeck.core.image_processor import ImageProcessor
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Arm, DataCard, Record
-from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
+from limbeck.core.task import IMAGE_KINDS, TEXT_KINDS, Kind, TaskInfo
+from limbeck.data.image.encoded import timing_images
 from limbeck.data.settings import ParallelSettings, WindowSettings
 from limbeck.data.sources.parallel import timing_sources
 from limbeck.data.span.questions import timing_questions
@@ -61,7 +63,7 @@ def bench(
     names = [str(model) for model in models]
     kind = kind_timed(names, run)
     given = texts if isinstance(texts, Sequence) else ()
-    rows = [(text, "") if isinstance(text, str) else text for text in given] or _texts(run, kind)
+    rows = [(text, "") if isinstance(text, str) else text for text in given] or _texts(run, kind, names[0])
     width = run.beam if kind == "translate" else 0
     watcher.plan([measuring(len(names), run.measure)])
     arms = [_sized(name, run.trust_remote_code) for name in names]  # what cannot be loaded is refused at once
@@ -99,9 +101,11 @@ def _kind(model: str, trust_remote_code: bool) -> str | None:
     return "translate" if is_ctranslate2(model) else kind_saved(model, trust_remote_code)
 
 
-def _texts(run: BenchRun, kind: Kind) -> list[tuple[str, str]]:
+def _texts(run: BenchRun, kind: Kind, model: str) -> list[tuple[str, str]]:
     """Of the file, or our own. A token or span model may be timed on any text, unless its task is named."""
     data = run.data
+    if kind in IMAGE_KINDS:
+        return timing_images(data, ImageProcessor.from_pretrained(Path(model_in(model)).expanduser()))
     if data.train and kind == "translate":
         return timing_sources(data, run.table(ParallelSettings))
     if not data.train or kind not in ("tag", "answer"):
@@ -119,7 +123,8 @@ def _texts(run: BenchRun, kind: Kind) -> list[tuple[str, str]]:
 def _card(rows: Sequence[tuple[str, str]], kind: Kind) -> DataCard:
     pairs = kind in TEXT_KINDS and any(pair for _, pair in rows)
     columns = {"text": "the first", "pair": "the second"} if pairs else {}
-    return DataCard(source=f"{len(rows)} {'pairs' if pairs else 'texts'}", columns=columns, read=len(rows))
+    what = "images" if kind in IMAGE_KINDS else "pairs" if pairs else "texts"
+    return DataCard(source=f"{len(rows)} {what}", columns=columns, read=len(rows))
 
 
 def _sized(source: str, trust_remote_code: bool) -> Arm:

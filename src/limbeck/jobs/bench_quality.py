@@ -12,7 +12,7 @@ from limbeck.core.errors import LimbeckError
 from limbeck.core.metric import check_metric
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import DataCard, SeedResult
-from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, Kind, TaskInfo
+from limbeck.core.task import TEXT_KINDS, WHOLE_KINDS, WINDOW_KINDS, Kind, TaskInfo
 from limbeck.data.batches import Collator, batches
 from limbeck.data.text.examples import Corpus, Examples, encode, read_texts, relabel
 from limbeck.data.text.labels import permutation
@@ -38,11 +38,11 @@ class Scores:
 def score(names: Sequence[str], kind: Kind, run: BenchRun, watcher: Watcher) -> Scores:
     """Of classifiers, taggers and readers. What cannot be scored is timed all the same, and a note says why."""
     scores = Scores()
-    if not run.quality or not run.data.train or kind not in (*TEXT_KINDS, *WINDOW_KINDS):
+    if not run.quality or not run.data.train or kind not in (*WHOLE_KINDS, *WINDOW_KINDS):
         return scores
     watcher.say(f"scoring {len(names)} model{'s' if len(names) > 1 else ''} on {run.data.train}")
-    if kind in WINDOW_KINDS:
-        _score_windows(names, run, scores)
+    if kind not in TEXT_KINDS:
+        _score_by_task(names, run, scores)
         return scores
     try:
         data = run.data.but(task=kind if _is_known(names, run) else "auto")
@@ -71,7 +71,7 @@ def _is_known(names: Sequence[str], run: BenchRun) -> bool:
     return run.data.task != "auto" or any(map(is_exported, names))
 
 
-def _score_windows(names: Sequence[str], run: BenchRun, scores: Scores) -> None:
+def _score_by_task(names: Sequence[str], run: BenchRun, scores: Scores) -> None:
     from limbeck.jobs.evaluate import evaluate
 
     for name in names:

@@ -97,10 +97,12 @@ def _kind(run: TaskKnobs, model: Path | None) -> str:
     """The kind of task, as far as it is known without torch; "" where the model alone tells, and is not here."""
     kind: str = run.data.task
     if kind == "auto":
-        if model is None or isinstance(run, BenchRun):  # which times models of several tasks on any text
+        if model is None:
             return ""
         named = json.loads((model / "config.json").read_text(encoding="utf-8")).get("architectures") or [""]
         kind = kind_of_class(str(named[0])) or "classify"
+        if isinstance(run, BenchRun) and kind not in IMAGE_KINDS:  # models of several tasks are timed on any text
+            return ""
         kind = "classify" if isinstance(run, TrainRun) and kind in LANGUAGE_KINDS else kind
     # What is no language model is refused when it is loaded.
     return "" if isinstance(run, CacheRun) and kind not in LANGUAGE_KINDS else kind

@@ -109,9 +109,10 @@ class TicketRun(TrainRun):
             )
         if self.one_shot and self.prune == "start":
             raise KnobError("one-shot pruning judges weights by their training", "leave out --one-shot, or --prune")
-        if prune.part_of == "all" and round(prune.fraction * max([self.rounds, *self.one_shot_rounds]), 9) >= 1:
+        most = max(self.one_shot_rounds, default=self.rounds)
+        if prune.part_of == "all" and round(prune.fraction * most, 9) >= 1:
             raise KnobError(
-                f"{max([self.rounds, *self.one_shot_rounds])} rounds of {100 * prune.fraction:g} % leave nothing",
+                f"{most} rounds of {100 * prune.fraction:g} % leave nothing",
                 "ask for fewer --rounds, or lower --magnitude.fraction",
             )
         if self.prune == "start" and self.rewind == "rate":

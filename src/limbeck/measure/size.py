@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 _WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
 _CONVERTED = ("model.bin", "config.json", "*vocabulary*")  # what CTranslate2 opens
-_SETTINGS = ("config.json", "generation_config.json", "*token*_config.json", "special_tokens_map.json")
+_SETTINGS = (
+    *("config.json", "generation_config.json", "*token*_config.json", "special_tokens_map.json"),
+    "preprocessor_config.json",
+)
 _VOCABULARIES = ("vocab.*", "merges.txt", "*.model", "*.spm", "added_tokens.json")
 
 

@@ -60,9 +60,18 @@ tag = pipeline("token-classification", model={name}, aggregation_strategy="first
 for found in tag("a text with words to tag"):
     print(found["word"], found["entity_group"], found["score"])"""
 
+_IMAGE = """import limbeck
+import numpy as np
+
+model, processor = limbeck.load({name})
+image = np.zeros((processor.height, processor.width), dtype=np.uint8)  # grey, 0 is background
+logits = model(**processor(image)).logits[0]
+print(model.config.id2label[logits.argmax().item()])"""
+
 # The Hub's tag → the model's class, and how to use it; a pipeline needs no class.
 _SNIPPETS = {
     "text-classification": ("AutoModelForSequenceClassification", f"import torch\n{_LOAD}{_CLASSIFY}"),
+    "image-classification": ("", _IMAGE),
     "fill-mask": ("", _FILL),
     "text-generation": ("AutoModelForCausalLM", f"{_LOAD}{_GENERATE}"),
     "token-classification": ("", _TAG),
@@ -276,8 +285,8 @@ def _limits(record: Record) -> str:
     limits = [
         *dict.fromkeys([*(one.text for one in warnings(record)), *summary.caveats(record)]),
         *record.notes,
-        f"Measured on {'the file' if record.kind == 'eval' else 'the test split'} named above; other texts, other "
-        "languages and other lengths were not tried.",
+        f"Measured on {'the file' if record.kind == 'eval' else 'the test split'} named above; "
+        f"{n.units(record).untried} were not tried.",
     ]
     if n.students_of(record) and record.kind != "eval":
         limits.append("The student learned from the teacher, and repeats the teacher’s biases.")

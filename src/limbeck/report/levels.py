@@ -109,7 +109,7 @@ def _stop(level: Level) -> Stopped:
 
 
 def _lines(arm: Arm, tone: str, value: Callable[[Level], float]) -> list[plots.Line]:
-    """One seed with its dots; of two each faint beside their mean; of more the mean, and a band from lowest to highest."""
+    """One seed with its dots; of two each faint beside their mean; of more the mean, and a band over all of them."""
     of_seeds = [[(100 * (1 - level.share), value(level)) for level in run.levels] for run in arm.runs]
     if len(of_seeds) == 1:
         return [plots.Line(tuple(of_seeds[0]), tone, tip=f"{arm.title}, seed {arm.runs[0].seed}", dots=True)]

@@ -315,7 +315,7 @@ def _caveats(record: Record) -> Iterator[str]:
         yield f"No {n.primary(record).title}: {n.units(record).unscored}."
     if scored is not None and 0 < rows < FEW_ROWS and record.metric == "accuracy":
         error = 1.96 * math.sqrt(max(0.0, scored.mean * (1 - scored.mean)) / rows)
-        counted = n.plural(rows, "row" if record.kind == "eval" else "test row")
+        counted = n.plural(rows, ("" if record.kind == "eval" else "test ") + n.units(record).row)
         yield (
             f"{counted}: an accuracy of {n.percent(scored.mean)} on so few "
             f"is uncertain by ±{100 * error:.1f} points (95{n.GAP}% sampling error)."

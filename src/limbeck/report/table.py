@@ -313,7 +313,7 @@ def terminal_table(record: Record) -> RenderableType:
     lines += [Text(sentence) for sentence in results if sentence]
     lines += [Text(f"· {sentence}", style="dim") for sentence in dict.fromkeys(doubts) if sentence]
     beside = table_of(record)
-    published = [terminal_published(beside), Text("")] if beside else []
+    published: list[RenderableType] = [terminal_published(beside), Text("")] if beside else []
     return Padding(Group(*published, FittingTable(record), Text(""), *lines), (1, 1, 0, 1))
 
 

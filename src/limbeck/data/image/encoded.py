@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from limbeck.core.image_processor import ImageProcessor
-from limbeck.data.image.images import Images
-from limbeck.data.settings import ImageSettings
+from limbeck.data.image.images import Images, new_images
+from limbeck.data.settings import DataSettings, ImageSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+TIMED = 64  # blank images
 _MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)  # of splitmix64
 
 
@@ -95,6 +96,13 @@ def shifted(images: np.ndarray, down: np.ndarray, right: np.ndarray) -> np.ndarr
     padded = np.pad(images, ((0, 0), (most, most), (most, most)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, images.shape[1:], axis=(1, 2))
     return windows[np.arange(len(images)), most - down, most - right]
+
+
+def timing_images(settings: DataSettings, processor: ImageProcessor) -> list[tuple[str, str]]:
+    """Of the file, as lines of letters; without one, blank images, which take as long."""
+    blank = np.zeros((TIMED, processor.height, processor.width), dtype=np.uint8)
+    images = new_images(settings).pixels if settings.train else blank
+    return [(as_text(image), "") for image in images]
 
 
 def as_text(image: np.ndarray) -> str:

@@ -157,6 +157,8 @@ def _tables(settings: DataSettings, data: object | None) -> dict[str, ImageTable
         if _is_embedded(settings):
             return {"train": digits.read_digits()}
         return {split: read_idx(files) for split, files in locate_idx(settings).items()}
+    if isinstance(data, list) and any(isinstance(one, str | tuple) for one in data):
+        raise DataError("a model of images answers images, not texts", "give an IDX file of images with --data")
     parts: Mapping[str, Any] = data if isinstance(data, Mapping) else {"train": data}
     return {split: _in_hand(split, part) for split, part in parts.items()}
 
@@ -203,6 +205,8 @@ def _names(settings: DataSettings, tables: Mapping[str, ImageTable], known: Sequ
     labelled = {split: table for split, table in tables.items() if table.labels is not None}
     first = next((table.labels for table in labelled.values() if table.labels is not None), None)
     names = listed or (tuple(known) if first is None else tuple(map(str, range(int(first.max()) + 1))))
+    if labelled and len(names) < 2:
+        raise DataError(f"{next(iter(labelled.values())).label_source} has one class alone", "give images of several")
     for table in labelled.values():
         assert table.labels is not None
         beyond = np.flatnonzero((table.labels < 0) | (table.labels >= len(names)))
@@ -213,8 +217,6 @@ def _names(settings: DataSettings, tables: Mapping[str, ImageTable], known: Sequ
                 f"{len(names)} classes, 0 to {len(names) - 1}",
                 "give the labels of these images, or name all classes in their order with --data.classes",
             )
-    if labelled and len(names) < 2:
-        raise DataError(f"{next(iter(labelled.values())).label_source} has one class alone", "give images of several")
     return names
 
 
