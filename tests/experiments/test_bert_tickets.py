@@ -7,8 +7,9 @@ import pytest
 
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.record import Floor, Record
-from limbeck.experiments.bert_tickets import BERT_TICKETS, SOURCES, plan_of
+from limbeck.experiments.bert_tickets import BERT_TICKETS
 from limbeck.experiments.bert_tickets_data import GLUE, embedded
+from limbeck.experiments.bert_tickets_plan import SOURCES, plan_of
 from limbeck.experiments.reproduce import _write_or_match, conditions_of, so_far
 from limbeck.jobs.settings import TrainRun, undot
 from limbeck.jobs.ticket_settings import TicketRun

@@ -10,9 +10,18 @@ from statistics import fmean
 
 from limbeck.core.errors import DataError
 from limbeck.core.matrix import Matrix, count_not_below
-from limbeck.core.metric import metric_of
+from limbeck.core.metric import Metric, metric_of
 from limbeck.core.record import Record
-from limbeck.experiments.bert_tickets import CONTROLS, SOURCES, TARGETS, Grid, Plan, control_name, transfer_name
+from limbeck.experiments.bert_tickets_plan import (
+    CONTROLS,
+    QUICK,
+    SOURCES,
+    TARGETS,
+    Grid,
+    Plan,
+    control_name,
+    transfer_name,
+)
 from limbeck.experiments.findings import Claim, Difference, over_seeds, sentence
 from limbeck.experiments.published import beside
 from limbeck.report.figures import spread
@@ -23,15 +32,18 @@ Values = list[float]  # one for each seed
 
 def record_of(plan: Plan) -> Record:
     """The searches of the first target, with everything else as matrices."""
-    found = next((record for name in plan.targets if (record := plan.searched(name))), None)
-    if found is None:
+    searches = {name: record for name in plan.targets if (record := plan.searched(name))}
+    if not searches:
         raise DataError("no search of a target is finished yet", "let the experiment go on for a while")
+    first, found = next(iter(searches.items()))
+    arm = found.arms[0].model_copy(update={"title": f"{titles(plan)[first]}, {found.arms[0].title}"})
     common = plan.common() if plan.grid.common else None
     matrices = [_scores(plan), _transfer(plan, plan.grid.sparsity, [0])]
     matrices += [_transfer(plan, common, list(plan.seeds))] if common else []
     matrices += [_controls(plan)] if plan.grid.names("controls") else []
     published = beside("bert_tickets_published.toml", dict(_measured(plan)))
     return found.but(
+        arms=[arm],
         matrices=matrices,
         published=[one for one in published if one.ours is not None or not plan.conditions.quick],
         finding=sentence(_claims(plan, common)),
@@ -45,10 +57,14 @@ def record_of(plan: Plan) -> Record:
 
 def score(record: Record, quality: Mapping[str, float]) -> float:
     """Per cent; of a correlation and a share of right tokens too, as the paper prints them."""
-    masked = record.task.kind == "mask-fill" and "accuracy" in quality
-    metric = metric_of(record.task, "accuracy" if masked else record.metric)
+    metric = _metric(record)
     factor = 100 if metric.unit == "share" or metric.name in ("pearson", "spearman") else 1
     return factor * quality[metric.name]
+
+
+def _metric(record: Record) -> Metric:
+    """As the paper measures: of masked LM the share of right tokens."""
+    return metric_of(record.task, "token_accuracy" if record.task.kind == "mask-fill" else record.metric)
 
 
 def at_sparsity(plan: Plan, source: str, percent: int, seeds: Sequence[int]) -> Values:
@@ -85,13 +101,14 @@ def titles(plan: Plan) -> dict[str, str]:
 
 def _scores(plan: Plan) -> Matrix:
     names, every = titles(plan), range(0, plan.grid.step * plan.grid.rounds + 1, plan.grid.step)
-    known = [name for name in [*plan.targets, *plan.others] if name != "start" and plan.searched(name)]
+    records = {name: plan.searched(name) for name in [*plan.targets, *plan.others] if name != "start"}
+    known = {name: record for name, record in records.items() if record}
     cells = [[at_sparsity(plan, name, percent, plan.seeds) for percent in every] for name in known]
     matching = [plan.matching(name) if name in plan.targets else None for name in known]
     return _matrix(
         cells,
         title="Score at every sparsity",
-        rows=[f"{names[name]}, {_metric(plan, name)}" for name in known],
+        rows=[f"{names[name]}, {_metric(record).title}" for name, record in known.items()],
         columns=[f"{percent} %" for percent in every],
         row_title="task",
         ends=[f"{percent} %" if percent else "" for percent in matching],
@@ -99,12 +116,6 @@ def _scores(plan: Plan) -> Matrix:
         caption="Mean over the seeds, with their standard deviation where there are several. A ticket matches within "
         "one standard deviation of the mean of all weights, where that is above what needs no model.",
     )
-
-
-def _metric(plan: Plan, source: str) -> str:
-    record = plan.searched(source)
-    assert record is not None
-    return "accuracy" if record.task.kind == "mask-fill" else metric_of(record.task, record.metric).title
 
 
 def _transfer(plan: Plan, percent: int, seeds: Sequence[int]) -> Matrix:
@@ -246,15 +257,9 @@ def _notes(plan: Plan, common: int | None) -> Iterator[str]:
         yield "MiniLM was tuned contrastively after its pre-training: the paper's masked-LM row need not appear."
     if plan.grid.common and not common and plan.conditions.seeds > 1 and _all_seeds(plan):
         yield "No sparsity matches on every target, so there is no matrix of all seeds."
-    unset = Grid(**(plan_defaults(plan)))
+    unset = Grid(**(QUICK if plan.conditions.quick else {}))
     for name, value in plan.grid.model_dump().items():
         if value != getattr(unset, name):
             yield f"Set by hand: {name} = {value} ({getattr(unset, name)} unless said)."
     if len(plan.targets) < len(TARGETS) and not plan.conditions.quick:
         yield f"Targets left out: {', '.join(TARGETS[name] for name in TARGETS if name not in plan.targets)}."
-
-
-def plan_defaults(plan: Plan) -> Mapping[str, object]:
-    from limbeck.experiments.bert_tickets import BERT_TICKETS
-
-    return BERT_TICKETS.quick_knobs if plan.conditions.quick else {}
