@@ -7,12 +7,14 @@ import pytest
 
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.record import Floor, Record
+from limbeck.core.ticket import Ticket
 from limbeck.experiments.bert_tickets import BERT_TICKETS
 from limbeck.experiments.bert_tickets_data import GLUE, embedded
 from limbeck.experiments.bert_tickets_plan import SOURCES, plan_of
 from limbeck.experiments.reproduce import _write_or_match, conditions_of, so_far
 from limbeck.jobs.settings import TrainRun, undot
 from limbeck.jobs.ticket_settings import TicketRun
+from running import limbeck
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 import sample
@@ -185,3 +187,43 @@ def test_a_record_of_it_reads_back(tmp_path, data):
     searched(tmp_path)
     record = so_far(BERT_TICKETS, conditions(tmp_path, data, sources="sst2,mrpc,stsb", common="false"))
     assert Record.load(tmp_path / "so-far.json") == record
+
+
+@pytest.mark.slow
+def test_a_small_grid_runs_with_one_command_and_grows_with_another(tmp_path):
+    """Real children: a search, that of a masked LM whose ticket is completed, the start's own, and their cells."""
+    few = (
+        "reproduce",
+        "bert-tickets",
+        "--quick",
+        "--out",
+        tmp_path / "out",
+        "--set",
+        "targets=sst2",
+        "--set",
+        "epochs=1",
+    )
+    said = limbeck(*few, "--set", "sources=sst2,start", "--set", "controls=")
+    assert said.code == 0, said.err
+    first = Record.load(tmp_path / "out")
+    assert [matrix.rows for matrix in first.matrices][1] == ["sentiment", "pre-trained weights"]
+    before = (tmp_path / "out/tickets/sst2/seed-0/record.json").stat().st_mtime_ns
+    said = limbeck(*few, "--set", "sources=sst2,start,mlm", "--set", "controls=")
+    assert said.code == 0, said.err
+    assert (tmp_path / "out/tickets/sst2/seed-0/record.json").stat().st_mtime_ns == before, "it is not done again"
+    record = Record.load(tmp_path / "out")
+    transfer = record.matrices[1]
+    assert transfer.rows == ["sentiment", "pre-trained weights", "masked LM"]
+    assert transfer.is_whole
+    tickets = [
+        tmp_path / "out/tickets" / name
+        for name in (
+            "sst2/seed-0/arms/model-seed0/tickets/round-02.safetensors",
+            "start/seed-0/arms/model-seed0/tickets/round-02.safetensors",
+            "mlm/seed-0/completed/round-02.safetensors",
+        )
+    ]
+    masks = [Ticket.load(file).mask for file in tickets]
+    assert len({(mask.remaining, mask.total) for mask in masks}) == 1, "one sparsity for all cells"
+    assert len({mask.checksum for mask in masks}) == 3
+    assert len({tuple(sorted(Ticket.load(file).start.items())) for file in tickets}) == 1, "and one start"
