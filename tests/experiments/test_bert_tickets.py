@@ -37,6 +37,14 @@ def kinds(parts):
     return [part.name.partition("/")[0] for part in parts]
 
 
+def check_order(parts):
+    """Behind what it needs, each once."""
+    names = [part.name for part in parts]
+    assert len(names) == len(set(names))
+    for part in parts:
+        assert all(before in names[: names.index(part.name)] for before in part.after), part.name
+
+
 def search(out, source, seed, *means, rounds=9):
     """The Record of a search that reached these accuracies, the last one in all further rounds."""
     record = sample.ticket_search(*means, *[means[-1]] * (rounds + 1 - len(means)))
@@ -71,8 +79,7 @@ def test_the_matrix_of_one_seed_comes_first_and_every_part_once(tmp_path, data):
     assert kinds(parts).count("transfer") == 3 * 2 + 3 * 3
     assert kinds(parts).count("controls") == 3 * 3
     assert names.index("transfer/70/sst2-all-to-stsb/seed-0") < names.index("tickets/sst2/seed-1")
-    for part in parts:
-        assert all(before in names[: names.index(part.name)] for before in part.after)
+    check_order(parts)
 
 
 def test_every_part_is_what_its_verb_takes(tmp_path, data):
@@ -96,6 +103,7 @@ def test_the_matching_sparsity_tells_of_more_parts(tmp_path, data):
     assert plan.common() == 50
     plan = plan_of(conditions(tmp_path, data, sources="sst2,mrpc,stsb,start,sst2-2500"))
     names = [part.name for part in plan.parts()]
+    check_order(plan.parts())
     assert "controls/50/mrpc-random/seed-0" in names
     assert "controls/60/sst2-reinit/seed-0" in names
     assert "tickets/sst2-2500/seed-2" in names

@@ -26,7 +26,7 @@ BERT_TICKETS = experiment(
         CHEN_2020,
         "much of a pre-trained encoder can go before fine-tuning; which part, masked LM knows for every task",
         GLUE,
-        cost="about 18 hours",
+        cost="about 14 hours",
         quick_cost="about 3 minutes",
         parts=lambda conditions: plan_of(conditions).parts(),
         conclude=lambda conditions: record_of(plan_of(conditions)),

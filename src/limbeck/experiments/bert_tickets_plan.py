@@ -129,7 +129,10 @@ class Plan:
             seeds = list(self.seeds)
             found += [self.search(name, seed, common // self.grid.step) for name in self.others for seed in seeds[1:]]
             found += self.transfers(common, seeds)
-        return list({part.name: part for part in reversed(found)}.values())[::-1]  # each once, at its first place
+        once: dict[str, Part] = {}
+        for part in found:
+            once.setdefault(part.name, part)
+        return list(once.values())
 
     def search(self, source: str, seed: int, rounds: int) -> Part:
         if source == "start":  # whose magnitudes need no training, and no seed
