@@ -14,7 +14,7 @@ from limbeck.experiments.reproduce import conditions_of, reproduce
 from limbeck.experiments.seq_kd import english, german
 from running import limbeck
 
-NAMES = ("pkd-sst2", "kim-rush-multi30k")
+NAMES = ("pkd-sst2", "kim-rush-multi30k", "hinton-mnist", "lottery-mnist")
 
 
 def test_the_list_names_everything_there_is_to_know(tmp_path, monkeypatch):
