@@ -130,3 +130,13 @@ def test_numbers_in_words(number, en, de):
 def test_missing_files_are_all_named(tmp_path):
     with pytest.raises(DataError, match=r"has no train.tsv and no dev.tsv and no test.tsv"):
         find("pkd-sst2").needs.find(tmp_path)
+
+
+def test_embedded_numbers_differ_between_splits(tmp_path):
+    from limbeck.experiments.seq_kd import MULTI30K, _numbers
+
+    files = MULTI30K.find(_numbers(tmp_path / "numbers"))
+    texts = {name: path.read_text(encoding="utf-8").splitlines() for name, path in files.items()}
+    assert len(texts["train.en"]) == len(texts["train.de"]) == 500
+    assert set(texts["train.en"]).isdisjoint(texts["val.en"] + texts["test_2016_flickr.en"])
+    assert len({text.split()[0] for text in texts["train.en"]}) > 15, "spread over all sizes"
