@@ -50,7 +50,7 @@ def train(folder, out, **knobs):
 @pytest.fixture(scope="module")
 def teacher(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("teacher")
-    train(folder, out, train={**TRAIN, "epochs": 12})
+    train(folder, out, train={**TRAIN, "epochs": 12}, command="limbeck train")
     return out
 
 

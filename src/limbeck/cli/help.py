@@ -80,9 +80,8 @@ OF_TASK = {
 }
 
 
-_NETWORK_OF_TASK = {
-    "image": ("network.name", "network.hidden", "network.dropout", "network.input_dropout", "network.max_norm")
-}
+NETWORK_OF_TASK = {"image": ("network.name", "network.hidden", "network.dropout", "network.max_norm")}
+_NOT_OF_TASK = {"image": ("student.layers", "student.preset", "data.max_length", "data.dev")}
 
 
 def write_text(formatter: Any, text: str) -> None:
@@ -127,12 +126,13 @@ def write_options(formatter: Any, verb: str, params: Sequence[Any], task: str, w
 
 def _common(options: dict[str, Any], common: dict[str, tuple[str, ...]], task: str) -> dict[str, list[Any]]:
     kind = HUB_TAGS.get(task, task)
-    stand_for = {_COLUMNS: OF_TASK.get(kind, _TEXT), _NETWORK: _NETWORK_OF_TASK.get(kind, ())}
+    stand_for = {_COLUMNS: OF_TASK.get(kind, _TEXT), _NETWORK: NETWORK_OF_TASK.get(kind, ())}
     found = {
         title: [
             options[key]
             for name in names
             for each in stand_for.get(name, (name,))
+            if each not in _NOT_OF_TASK.get(kind, ())
             if (key := each.replace(".", "__").replace("-", "_")) in options
         ]
         for title, names in common.items()

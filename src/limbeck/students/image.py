@@ -35,7 +35,7 @@ class NetworkSettings(Settings):
     dropout: float = knob(0.0, "share of the hidden units dropped in training", at_least=0, below=1)
     max_norm: float = knob(
         0.0,
-        "after every step, the incoming weights of a hidden unit are at most this long; 0: as long as they become",
+        "most length of a hidden unit's incoming weights; held after every step; 0: any",
         at_least=0,
         source="Hinton et al. 2012, dropout",
     )
