@@ -60,6 +60,32 @@ def test_data_is_asked_for_and_looked_at_first(tmp_path, name):
     assert not (tmp_path / "out").exists(), "nothing is begun"
 
 
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_part_is_a_command_that_its_verb_takes(tmp_path, name, quick):
+    plan = find(name)
+    for file in plan.needs.files:
+        (tmp_path / file).touch()
+    conditions = conditions_of(plan, data=tmp_path, out=tmp_path / "out", quick=quick, seeds=2)
+    parts, before = plan.parts(conditions), set()
+    shown = {}
+    for part in parts:
+        assert before.issuperset(part.after), "a part stands behind those that it needs"
+        before.add(part.name)
+        said = limbeck(part.verb, *part.flags, "--out", tmp_path / part.name, "--print")
+        assert said.code == 0, (part.name, said.err)
+        shown[part.name] = said.out
+    assert len(before) == len(parts)
+    if name == "lottery-mnist" and not quick:
+        assert len(parts) == 2 * 12
+        assert "max_steps = 20000" in shown["seed-1/reinit-15"]
+        assert "seed = 1" in shown["seed-1/reinit-15"]
+    if name == "hinton-mnist" and not quick:
+        assert 'hidden = "1200,1200"' in shown["seed-0/teacher"]
+        assert "temperature = 2.5" in shown["seed-0/students"]
+        assert "dev_rows = 5000" in shown["seed-0/missing"]
+
+
 def test_a_flag_of_another_experiment_is_refused():
     with pytest.raises(KnobError, match="has no --network"):
         conditions_of(find("pkd-sst2"), quick=True, network="lenet5")
