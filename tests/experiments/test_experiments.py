@@ -14,7 +14,7 @@ from limbeck.experiments.reproduce import conditions_of, reproduce
 from limbeck.experiments.seq_kd import english, german
 from running import limbeck
 
-NAMES = ("pkd-sst2", "kim-rush-multi30k")
+NAMES = ("pkd-sst2", "kim-rush-multi30k", "hinton-mnist", "lottery-mnist")
 
 
 def test_the_list_names_everything_there_is_to_know(tmp_path, monkeypatch):
@@ -58,6 +58,32 @@ def test_data_is_asked_for_and_looked_at_first(tmp_path, name):
     said = limbeck("reproduce", name, "--data", tmp_path, "--out", tmp_path / "out")
     assert f"has no {others[0]}" in said.err
     assert not (tmp_path / "out").exists(), "nothing is begun"
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_part_is_a_command_that_its_verb_takes(tmp_path, name, quick):
+    plan = find(name)
+    for file in plan.needs.files:
+        (tmp_path / file).touch()
+    conditions = conditions_of(plan, data=tmp_path, out=tmp_path / "out", quick=quick, seeds=2)
+    parts, before = plan.parts(conditions), set()
+    shown = {}
+    for part in parts:
+        assert before.issuperset(part.after), "a part stands behind those that it needs"
+        before.add(part.name)
+        said = limbeck(part.verb, *part.flags, "--out", tmp_path / part.name, "--print")
+        assert said.code == 0, (part.name, said.err)
+        shown[part.name] = said.out
+    assert len(before) == len(parts)
+    if name == "lottery-mnist" and not quick:
+        assert len(parts) == 2 * 12
+        assert "max_steps = 20000" in shown["seed-1/reinit-15"]
+        assert "seed = 1" in shown["seed-1/reinit-15"]
+    if name == "hinton-mnist" and not quick:
+        assert 'hidden = "1200,1200"' in shown["seed-0/teacher"]
+        assert "temperature = 2.5" in shown["seed-0/students"]
+        assert "dev_rows = 5000" in shown["seed-0/missing"]
 
 
 def test_a_flag_of_another_experiment_is_refused():
@@ -130,3 +156,13 @@ def test_numbers_in_words(number, en, de):
 def test_missing_files_are_all_named(tmp_path):
     with pytest.raises(DataError, match=r"has no train.tsv and no dev.tsv and no test.tsv"):
         find("pkd-sst2").needs.find(tmp_path)
+
+
+def test_embedded_numbers_differ_between_splits(tmp_path):
+    from limbeck.experiments.seq_kd import MULTI30K, _numbers
+
+    files = MULTI30K.find(_numbers(tmp_path / "numbers"))
+    texts = {name: path.read_text(encoding="utf-8").splitlines() for name, path in files.items()}
+    assert len(texts["train.en"]) == len(texts["train.de"]) == 500
+    assert set(texts["train.en"]).isdisjoint(texts["val.en"] + texts["test_2016_flickr.en"])
+    assert len({text.split()[0] for text in texts["train.en"]}) > 15, "spread over all sizes"

@@ -20,6 +20,7 @@ from limbeck.measure.settings import MeasureSettings
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import StageSettings
 from limbeck.students.families import families
+from limbeck.students.image import NetworkSettings
 from limbeck.students.shrink import Shrink
 from running import limbeck
 
@@ -60,6 +61,8 @@ def settings_of(cls, **fixed) -> st.SearchStrategy:
         fields["lengths"] = st.sampled_from(["auto", "none", "16", "16,32, 128"])
     if "export" in fields:  # formats that there are
         fields["export"] = st.sampled_from(["", "onnx", "onnx-int8,ctranslate2"])
+    if cls is NetworkSettings:
+        fields["hidden"] = st.sampled_from(["5", "300,100"])
     if cls is MeasureSettings:  # one that fits the task
         fields["metric"] = st.just("")
     return st.builds(lambda **found: cls(**found), **fields, **fixed)

@@ -256,3 +256,53 @@ def test_the_help_tells_the_defaults_that_tickets_have():
         for name, value in getattr(run, table).model_dump().items():
             assert fields[f"{table}.{name}"] == value, f"{table}.{name}"
     assert fields["magnitude.fraction"] == 0.1
+
+
+def test_in_one_shot_all_is_judged_by_the_first_training(home, whole, tmp_path):
+    found = search(home, tmp_path / "out", one_shot="1,3").record.arms[0].runs[0].levels
+    theirs = whole.record.arms[0].runs[0].levels
+    assert [level.remaining for level in found] == [theirs[0].remaining, theirs[1].remaining, theirs[3].remaining]
+    assert found[0] == theirs[0]
+    once, _ = (Ticket.load(tmp_path / "out" / level.ticket).mask for level in found[1:])
+    assert once.checksum == Ticket.load(home / "out" / theirs[1].ticket).mask.checksum, "the first round is one shot"
+    dense = limbeck.train(
+        home / "model",
+        home / "rows.csv",
+        out=tmp_path / "d",
+        **{**KNOBS, "train": {**TRAIN, "keep": "last", "patience": 0}},
+    )
+    prune = TicketRun(model="m").magnitude
+    mask = Mask()
+    for _ in range(3):
+        mask = prune.apply(dense.student, mask).mask
+    assert mask.checksum == Ticket.load(tmp_path / "out" / found[2].ticket).mask.checksum
+
+
+@pytest.mark.parametrize("rounds", ["3,2", "0,1", "a", "1,,2", "2,2"])
+def test_rounds_of_one_shot_rise(rounds):
+    with pytest.raises(KnobError, match="one_shot"):
+        TicketRun(model="m", one_shot=rounds)
+
+
+def test_every_training_is_tested_at_its_lowest_loss_on_dev(home, whole, tmp_path):
+    """Also one that was interrupted, as if it had not been; and testing changes no weight."""
+    measure = {**KNOBS["measure"], "at_lowest_loss": True}
+    unbroken = search(home, tmp_path / "a", measure=measure)
+    levels = unbroken.record.arms[0].runs[0].levels
+    assert [level.but(stopped=None) for level in levels] == whole.record.arms[0].runs[0].levels
+    with pytest.raises(KeyboardInterrupt):
+        search(home, tmp_path / "b", measure=measure, callbacks=[Stop(2)])
+    resumed = search(home, tmp_path / "b", measure=measure, resume=True)
+    assert resumed.record.arms[0].runs[0].levels == levels
+    last = unbroken.record.arms[0].runs[0]
+    assert last.stopped == levels[-1].stopped
+    points = [point for point in last.curve if point.dev][-2:]
+    lowest = min(points, key=lambda point: point.dev["loss"])
+    assert last.stopped.loss == pytest.approx(lowest.dev["loss"])
+    assert last.stopped.step == lowest.step - (points[-1].step - levels[-1].steps)
+
+
+def test_dev_is_measured_every_so_many_steps(home, tmp_path):
+    train = {**TRAIN, "eval_steps": 3, "max_steps": 8}
+    found = limbeck.train(home / "model", home / "rows.csv", out=tmp_path, **{**KNOBS, "train": train})
+    assert [point.step for point in found.record.arms[0].runs[0].curve if point.dev] == [3, 6, 8]

@@ -29,7 +29,12 @@ def test_what_was_not_measured_says_so():
 def test_figures_of_several_kinds_are_named_row_by_row():
     table = table_of(tickets_beside_controls())
     assert table.head[:2] == ["", "figure"]
-    assert table.rows[1][1:] == ["accuracy above dense", "0.3\u00a0points", "−0.0 ± 1.2\u00a0points", "3", "−0.3"]
+    assert table.rows[1][1:] == ["accuracy above dense", "0.3\u00a0points", "−0.04 ± 1.20\u00a0points", "3", "−0.34"]
+
+
+def test_nothing_is_not_less_than_nothing():
+    one = Published(row="a", column="b", published=38, ours=-0.01, seeds=1)
+    assert table_of(reproduced().but(published=[one])).rows[0][2] == "0.0"
 
 
 def test_the_finding_is_the_conclusion():

@@ -59,6 +59,7 @@ def test_a_classifier_opens_as_it_was_saved_and_quietly(folder: Path, capfd: pyt
         "heads": 4,
         "feed_forward": 64,
         "decoder_layers": 0,
+        "text": "",
     }
 
 

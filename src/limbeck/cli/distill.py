@@ -19,7 +19,7 @@ def distill(
 
     limbeck distill --teacher DIR --data reviews.csv --out runs/small
 
-    Other tasks: tag, answer, mask-fill, generate, translate. Each has options of its own:
+    Other tasks: tag, answer, mask-fill, generate, translate, image. Each has options of its own:
     limbeck distill --task tag --help
 
     Every option is also a line of a run file (--student.layers 4 is layers = 4 in the table student); --print writes

@@ -16,13 +16,14 @@ _END = "Other options"  # the last section
 # What most people use of each verb, by dotted name, in the order in which it is needed. A verb that is not here shows
 # all it has; options that are no knobs are always shown.
 _COLUMNS = "COLUMNS"  # stands for the columns of the task
+_NETWORK = "NETWORK"  # stands for the shape of a new network, of a task that has one
 _DATA = (_COLUMNS, "data.dev", "data.test", "data.max_length", "data.limit")
 _TRAINING = (
     *("train.epochs", "train.max_steps", "train.batch_size", "train.learning_rate", "train.device"),
     "measure.metric",
 )
 _TEACHER = ("teacher", "data.train", "data.task", "out")
-_STUDENT = ("student.layers", "student.preset", "teacher_cache.cache")
+_STUDENT = ("student.layers", "student.preset", "teacher_cache.cache", _NETWORK)
 COMMON: dict[str, dict[str, tuple[str, ...]]] = {
     "distill": {"Main options": (*_TEACHER, "recipe", *_STUDENT), "Data": _DATA, "Training": (*_TRAINING, "seeds")},
     "compare": {
@@ -31,7 +32,7 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
         "Training": (*_TRAINING, "seeds", "budget_minutes"),
     },
     "train": {
-        "Main options": ("model", "data.train", "data.task", "ticket", "out"),
+        "Main options": ("model", "data.train", "data.task", "ticket", "out", _NETWORK),
         "Data": _DATA,
         "Training": (*_TRAINING, "seed"),
     },
@@ -41,7 +42,16 @@ COMMON: dict[str, dict[str, tuple[str, ...]]] = {
         "Training": (*_TRAINING, "seed"),
     },
     "tickets": {
-        "Main options": ("model", "data.train", "data.task", "rounds", "magnitude.fraction", "magnitude.scope", "out"),
+        "Main options": (
+            "model",
+            "data.train",
+            "data.task",
+            "rounds",
+            "magnitude.fraction",
+            "magnitude.scope",
+            "out",
+            _NETWORK,
+        ),
         "Data": _DATA,
         "Training": (*_TRAINING, "rewind", "seeds"),
     },
@@ -65,8 +75,13 @@ OF_TASK = {
     "answer": ("windows.question_column", "windows.context_column", "windows.answer_column", "windows.stride"),
     "mask-fill": (*_LANGUAGE, "mask.share"),
     "generate": (*_LANGUAGE, "blocks.messages_column"),
+    "image": ("image.jitter", "image.train_labels", "data.dev_rows"),
     "translate": (*("parallel.target", "parallel.source_column", "parallel.target_column", "translate.beam"),),
 }
+
+
+NETWORK_OF_TASK = {"image": ("network.name", "network.hidden", "network.dropout", "network.max_norm")}
+_NOT_OF_TASK = {"image": ("student.layers", "student.preset", "data.max_length", "data.dev")}
 
 
 def write_text(formatter: Any, text: str) -> None:
@@ -110,12 +125,14 @@ def write_options(formatter: Any, verb: str, params: Sequence[Any], task: str, w
 
 
 def _common(options: dict[str, Any], common: dict[str, tuple[str, ...]], task: str) -> dict[str, list[Any]]:
-    columns = OF_TASK.get(HUB_TAGS.get(task, task), _TEXT)
+    kind = HUB_TAGS.get(task, task)
+    stand_for = {_COLUMNS: OF_TASK.get(kind, _TEXT), _NETWORK: NETWORK_OF_TASK.get(kind, ())}
     found = {
         title: [
             options[key]
             for name in names
-            for each in (columns if name == _COLUMNS else (name,))
+            for each in stand_for.get(name, (name,))
+            if each not in _NOT_OF_TASK.get(kind, ())
             if (key := each.replace(".", "__").replace("-", "_")) in options
         ]
         for title, names in common.items()

@@ -21,7 +21,8 @@ def tickets(
     limbeck tickets --model DIR_OR_ID --data reviews.csv --rounds 9 --out runs/ticket
 
     OUT/ticket.safetensors is the ticket of the last round, a file of its own; OUT/model what it learned. The report
-    shows the quality at every sparsity. Another task starts from it with
+    shows the quality at every sparsity. A network of images starts from random weights: --task image, --network mlp.
+    Another task starts from a ticket with
     limbeck train --model DIR_OR_ID --data other.csv --ticket runs/ticket/ticket.safetensors --out runs/other
     """
     run = TicketRun(**gather(run_file, knobs, resume))
@@ -29,8 +30,8 @@ def tickets(
         typer.echo(write_run(run), nl=False)
         return
     need_out(run.out, "runs/ticket")
-    doing = f"finding a ticket of {run.model} with {run.data.train} in {run.rounds} rounds into {run.out}"
-    begin(doing, run, [run.model], run.out, resume)
+    whose = f"{run.model or 'a new network'} with {run.data.train}"
+    begin(f"finding a ticket of {whose} in {run.rounds} rounds into {run.out}", run, [run.model], run.out, resume)
     from limbeck.jobs.tickets import TICKET, find_ticket
 
     result = execute(find_ticket, run=run, resume=resume)

@@ -20,7 +20,8 @@ def train(
     limbeck train --model DIR_OR_ID --data reviews.csv --out runs/teacher
 
     Other tasks: tag, answer, mask-fill (an encoder without a head gets one, tied to its embeddings), generate,
-    translate (without --model a new one, its shape in the table seq2seq). Each has options of its own:
+    translate (without --model a new one, its shape in the table seq2seq), image (a new network, its shape in the
+    table network). Each has options of its own:
     limbeck train --task translate --help
     """
     run = TrainRun(**gather(run_file, knobs, resume))

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from limbeck.core.errors import MismatchError, ModelError
 from limbeck.core.files import write_text
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
 FILE = "preprocessor_config.json"
@@ -31,6 +30,7 @@ class ImageProcessor:
 
     def __call__(self, images: Any, return_tensors: str = "pt") -> dict[str, Tensor]:
         """uint8 [n, height, width], or one image, as {"pixel_values": [n, 1, height, width]}."""
+        import numpy as np
         import torch
 
         found = np.asarray(images, dtype=np.uint8)
@@ -38,6 +38,8 @@ class ImageProcessor:
 
     def pixel_values(self, images: np.ndarray) -> np.ndarray:
         """float32 [n, 1, height, width] in [0, 1]."""
+        import numpy as np
+
         if images.shape[1:] != (self.height, self.width):
             raise MismatchError(
                 f"the images are of {size_text(images.shape[1:])} pixels, but the model reads "

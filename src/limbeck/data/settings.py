@@ -75,7 +75,7 @@ class DataSettings(Settings):
     limit_test: int = knob(0, "test on this many rows, drawn as for `limit`; 0 is all", at_least=0)
     dev_share: float = knob(0.1, "the part of train cut off for dev when there is no dev file", above=0, below=1)
     dev_rows: int = knob(
-        0, "cut off exactly so many rows of train for dev, drawn by hash, instead of a share; 0: dev_share", at_least=0
+        0, "cut off exactly so many rows of train for dev; drawn by hash; 0: a share, dev_share", at_least=0
     )
     test_share: float = knob(0.1, "the part of train cut off for test when there is no test file", above=0, below=1)
 
@@ -223,7 +223,7 @@ class ImageSettings(Settings):
 
     jitter: int = knob(
         0,
-        "shift training images by up to so many pixels in each direction, another shift every epoch; 0: never",
+        "shift training images by up to so many pixels each way; another shift in every epoch; 0: never",
         at_least=0,
         source="Hinton et al. 2015, 2 for the teacher",
     )

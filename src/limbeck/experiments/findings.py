@@ -44,7 +44,7 @@ class Claim:
         if self.difference is None:
             return self.words
         found = f"{self.difference.mean:+,.{self.digits}f}".replace("-", "−")
-        return f"{self.words} ({found} {self.unit}, {self.difference.words})"
+        return f"{self.words} ({f'{found} {self.unit}'.strip()}, {self.difference.words})"
 
 
 def over_seeds(ours: Sequence[float], theirs: Sequence[float]) -> Difference | None:

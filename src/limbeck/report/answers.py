@@ -170,5 +170,5 @@ def _confusion(record: Record, arm: Arm, counts: list[list[float]], seeds: int) 
     caption += f"Most often {', '.join(often)}. " if often else "No mistakes. "
     caption += f"The {MOST_LABELS} labels with the most mistakes, of {len(labels)}." if len(names) < len(labels) else ""
     title = f"Label and prediction: {arm.title}"
-    pictures = [plots.grid(names, kept, canvas, f"{title}. {caption}") for canvas in CANVASES]
+    pictures = [plots.grid(names, kept, canvas, f"{title}. {caption}", unit) for canvas in CANVASES]
     return figure_of(title, caption, pictures, RIGHT_WRONG)

@@ -351,7 +351,7 @@ GRID_ROW = 30.0  # height of a row of a grid, where there are few
 NAME_ROOM = 0.34  # of the width, for the names of rows
 
 
-def grid(names: Sequence[str], counts: Sequence[Sequence[float]], canvas: svg.Canvas, title: str) -> Markup:
+def grid(names: Sequence[str], counts: Sequence[Sequence[float]], canvas: svg.Canvas, title: str, unit: str) -> Markup:
     """Label against predicted label, each cell as dark as its share of the row, the right ones in the diagonal.
 
     Names stand at the rows; columns are in the same order, by name where those fit, else by number."""
@@ -367,12 +367,17 @@ def grid(names: Sequence[str], counts: Sequence[Sequence[float]], canvas: svg.Ca
         parts.append(svg.text(left - 8, y + row / 2 + 4, shown, "end"))
         if not numbered or i % every == 0:
             parts.append(svg.text(left + cell * (i + 0.5), 28, str(i + 1) if numbered else name, "middle"))
-        parts += _cells(names, i, of_label, whole, (left, y, cell, row))
+        parts += _cells(names, i, of_label, whole, (left, y, cell, row), unit)
     return svg.picture(parts, svg.Canvas(canvas.width, 36 + row * len(names)), title)
 
 
 def _cells(
-    names: Sequence[str], i: int, counts: Sequence[float], whole: float, at: tuple[float, float, float, float]
+    names: Sequence[str],
+    i: int,
+    counts: Sequence[float],
+    whole: float,
+    at: tuple[float, float, float, float],
+    unit: str,
 ) -> Iterator[str]:
     left, y, cell, row = at
     # One frame for a row: 50 labels would else have 2,500 empty cells to draw.
@@ -381,7 +386,7 @@ def _cells(
         if not count:
             continue
         share, tone = count / whole, "right" if i == j else "wrong"
-        tip = f"{names[i]} → {names[j]}\n{count:,.0f} rows, {100 * share:.1f} % of the label"
+        tip = f"{names[i]} → {names[j]}\n{count:,.0f} {unit}, {100 * share:.1f} % of the label"
         place: dict[str, object] = {"x": left + cell * j, "y": y, "width": max(1.0, cell - 1), "height": row - 1}
         deep = f"{0.12 + 0.88 * share:.2f}"
         yield svg.element("rect", "", tip, class_=f"mark cell tone-{tone}", fill_opacity=deep, **place)

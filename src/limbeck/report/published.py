@@ -41,19 +41,15 @@ def table_of(record: Record) -> PublishedTable | None:
 
 
 def _cells(one: Published) -> list[str]:
-    digits = max(1, len(f"{one.published:g}".partition(".")[2]))
+    digits = max(1, len(f"{one.published:g}".partition(".")[2])) + (abs(one.published) < 1)
     unit = f"{n.GAP}{one.unit}" if one.unit else ""
     printed = f"{one.published:,g}".replace("-", n.MINUS)
     if one.ours is None or one.difference is None:
         return [f"{printed}{unit}", "not measured", n.NOTHING, n.NOTHING]
     spread = f" ± {one.spread:.{digits}f}" if one.spread is not None else ""
-    ours, apart = (f"{value:{sign},.{digits}f}" for value, sign in ((one.ours, ""), (one.difference, "+")))
-    return [
-        f"{printed}{unit}",
-        f"{ours}{spread}{unit}".replace("-", n.MINUS),
-        str(one.seeds),
-        apart.replace("-", n.MINUS),
-    ]
+    ours, apart = (round(value, digits) + 0.0 for value in (one.ours, one.difference))  # no negative zero
+    cells = [f"{printed}{unit}", f"{ours:,.{digits}f}{spread}{unit}", str(one.seeds), f"{apart:+,.{digits}f}"]
+    return [cell.replace("-", n.MINUS) for cell in cells]
 
 
 def terminal_published(found: PublishedTable) -> Table:

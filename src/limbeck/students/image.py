@@ -21,19 +21,21 @@ LEAST = 16  # pixels of a side that leave LeNet-5 something to pool
 @table("network", "the network of a new image model or student", IMAGE_KINDS)
 class NetworkSettings(Settings):
     name: Literal["mlp", "lenet"] = knob(
-        "mlp", "mlp: fully connected layers; lenet: LeNet-5, with convolutions, as Caffe has it", short="--network"
+        "mlp",
+        "the network; mlp: fully connected layers; lenet: LeNet-5, with convolutions, as Caffe has it",
+        short="--network",
     )
     hidden: str = knob(
         "300,100",
-        "mlp: units of the hidden layers, comma-separated; with 784 inputs, 1200,1200 is Hinton's teacher, 800,800 his "
-        "student, 300,100 the LeNet of the lottery ticket",
+        "units of the hidden layers of an mlp, comma-separated; with 784 inputs, 1200,1200 is Hinton's teacher, "
+        "800,800 his student, 300,100 the LeNet of the lottery ticket",
         source="Frankle 2019",
     )
     input_dropout: float = knob(0.0, "share of the pixels dropped in training", at_least=0, below=1)
     dropout: float = knob(0.0, "share of the hidden units dropped in training", at_least=0, below=1)
     max_norm: float = knob(
         0.0,
-        "after every step, the incoming weights of a hidden unit are at most this long; 0: as long as they become",
+        "most length of a hidden unit's incoming weights; held after every step; 0: any",
         at_least=0,
         source="Hinton et al. 2012, dropout",
     )

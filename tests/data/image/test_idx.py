@@ -147,7 +147,7 @@ def test_a_file_of_images_takes_the_labels_beside_it_or_none(tmp_path):
 def test_classes_can_have_names(tmp_path):
     folder = make_folder(tmp_path)
     assert read(folder, classes="a,b,c,d,e").task.labels == ("a", "b", "c", "d", "e")
-    with pytest.raises(DataError, match="--data.classes lists 3 classes"):
+    with pytest.raises(DataError, match=r"--data\.classes lists 3 classes"):
         read(folder, classes="a,b,c")
 
 

@@ -93,9 +93,11 @@ def _mixed(values: np.ndarray) -> np.ndarray:
 def shifted(images: np.ndarray, down: np.ndarray, right: np.ndarray) -> np.ndarray:
     """[n, height, width]; what comes in at an edge is background, 0."""
     most = int(max(np.abs(down).max(initial=0), np.abs(right).max(initial=0)))
-    padded = np.pad(images, ((0, 0), (most, most), (most, most)))
+    count, height, width = images.shape
+    padded = np.zeros((count, height + 2 * most, width + 2 * most), dtype=images.dtype)
+    padded[:, most : most + height, most : most + width] = images
     windows = np.lib.stride_tricks.sliding_window_view(padded, images.shape[1:], axis=(1, 2))
-    return windows[np.arange(len(images)), most - down, most - right]
+    return windows[np.arange(count), most - down, most - right]
 
 
 def timing_images(settings: DataSettings, processor: ImageProcessor) -> list[tuple[str, str]]:
