@@ -27,41 +27,20 @@ from limbeck.students.load import load
 from limbeck.students.seq2seq import decoder_start
 from limbeck.tasks.seq2seq import pairs_fingerprint
 from limbeck.teachers.settings import TranslateSettings
-from story import HOME, WORK, limbeck, publish
+from story import WORK, publish, reproduced
 
 BySeed = dict[int, Evaluation]
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "multi30k_en_de"
 PLACE = WORK / "multi30k"
-TEXT_BATCH = (
-    *("--task", "translate", "--data", DATA / "train.en.gz", "--target", DATA / "train.de.gz"),
-    *("--data.dev", DATA / "val.en.gz", "--data.test", DATA / "test_2016_flickr.en.gz"),
-)
-TEACHER = (
-    *(
-        "--seq2seq.hidden",
-        256,
-        "--seq2seq.encoder-layers",
-        3,
-        "--seq2seq.decoder-layers",
-        3,
-        "--seq2seq.feed-forward",
-        512,
-    ),
-    *("--seq2seq.vocabulary", 4000, "--seq2seq.dropout", 0.2, "--epochs", 14, "--batch-size", 64),
-    *("--train.evals-per-epoch", 1, "--train.warmup", 0.06, "--measure.no-speed"),
-)
 OTHER = "test_2017_flickr"
 
 
 def main() -> None:
-    limbeck("train", PLACE / "teacher", *TEXT_BATCH, *TEACHER)
-    teacher = PLACE / "teacher" / "model"
-    limbeck("compare", PLACE / "compare", HOME / "multi30k.toml", "--teacher", teacher, *TEXT_BATCH)
+    record = reproduced("kim-rush-multi30k", DATA, PLACE)
     publish(Record.load(PLACE / "teacher").but(samples=[]), "multi30k_teacher")
-    record = Record.load(PLACE / "compare")
     publish(record.but(samples=[]), "multi30k")
-    publish(on_other(record, teacher), "multi30k_2017")
+    publish(on_other(record.but(published=[], finding=""), PLACE / "teacher" / "model"), "multi30k_2017")
 
 
 def on_other(record: Record, teacher: Path) -> Record:

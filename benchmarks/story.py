@@ -9,6 +9,8 @@ from pathlib import Path
 
 from limbeck.core.record import Record
 from limbeck.data.sources.demo import demo_model
+from limbeck.experiments import find
+from limbeck.experiments.reproduce import conditions_of, reproduce
 from limbeck.report import Report
 
 HOME = Path(__file__).resolve().parent
@@ -32,6 +34,13 @@ def limbeck(verb: str, out: Path, *flags: object) -> None:
     resume = ["--resume"] if (out / "run.toml").exists() else []
     command = [sys.executable, "-m", "limbeck", verb, "--out", out, *flags, *resume]
     subprocess.run([str(word) for word in command], check=True)
+
+
+def reproduced(name: str, data: Path, place: Path) -> Record:
+    """A paper's experiment, as `limbeck reproduce` runs it."""
+    plan = find(name)
+    command = f"limbeck reproduce {name} --data {data} --out {place}"
+    return reproduce(plan, conditions_of(plan, data=data, out=place), command=command)
 
 
 def publish(record: Record, name: str) -> Record:

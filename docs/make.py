@@ -22,7 +22,7 @@ from truncated_page import told
 from limbeck.core.card import METHODS, Card
 from limbeck.core.compress import PASSES
 from limbeck.core.files import write_text
-from limbeck.core.knob import TABLES, Settings
+from limbeck.core.knob import TABLES, Settings, fields_of
 from limbeck.core.record import Record
 from limbeck.core.task import TaskInfo
 from limbeck.jobs.compare_settings import CompareRun
@@ -104,34 +104,45 @@ def knobs_page() -> str:
         lines += ["", f"## limbeck {verb}", "", *knob_table(schema, "")]
         for name, field in schema.model_fields.items():
             if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
-                lines += ["", f"### {name}", "", *knob_table(field.annotation, f"{name}.")]
+                lines += ["", f"### {name}", "", *knob_table(field.annotation, f"{name}.", field.default)]
         for name, table in TABLES.items():
             place = f"{name}.NAME." if table.by_name else f"{name}."
             told = f"{table.help[0].upper()}{table.help[1:]}. For --task {', '.join(table.kinds)}."
             lines += ["", f"### {name}", "", told, "", *knob_table(table.cls, place)]
     own = [name for name in TicketRun.model_fields if name not in TrainRun.model_fields]
     rows = [row for row in _knob_rows(TicketRun, "") if row.split("`")[1] in own]
-    lines += ["", "## limbeck tickets", "", "Beside those of `limbeck train`; the pass has its own in methods.md.", ""]
-    lines += [*_HEAD, *rows]
+    lines += ["", "## limbeck tickets", "", "Beside those of `limbeck train`, some with other defaults.", ""]
+    lines += [*_HEAD, *rows, *_other_defaults(TicketRun, TrainRun)]
     own = [name for name in CompressRun.model_fields if name not in Run.model_fields or name == "teacher"]
     rows = [row for row in _knob_rows(CompressRun, "") if row.split("`")[1] in own]
     lines += ["", "## limbeck compress", "", "Beside those of `limbeck distill`; passes have theirs in methods.md.", ""]
     return "\n".join([*lines, *_HEAD, *rows]) + "\n"
 
 
-def knob_table(schema: type[Settings], prefix: str) -> list[str]:
-    rows = list(_knob_rows(schema, prefix))
+def _other_defaults(schema: type[Settings], base: type[Settings]) -> Iterator[str]:
+    """Rows of the knobs in tables that a verb has alone, or with another default than the verb it comes from."""
+    for name, field in schema.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
+            other = base.model_fields.get(name)
+            known = list(_knob_rows(field.annotation, f"{name}.", other.default)) if other else []
+            rows = _knob_rows(field.annotation, f"{name}.", field.default)
+            yield from (row for row in rows if row not in known)
+
+
+def knob_table(schema: type[Settings], prefix: str, default: object = None) -> list[str]:
+    rows = list(_knob_rows(schema, prefix, default))
     return [*_HEAD, *rows] if rows else ["No knobs."]
 
 
-def _knob_rows(schema: type[Settings], prefix: str) -> Iterator[str]:
-    for name, field in schema.model_fields.items():
+def _knob_rows(schema: type[Settings], prefix: str, default: object = None) -> Iterator[str]:
+    """With the defaults of `default`, where a verb has its own."""
+    for name, field in fields_of(schema, default).items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
             continue
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
         text = (field.description or "").replace("|", "\\|")
-        default = str(field.default).replace("|", "\\|")
-        yield f"| `{prefix}{name}` | {f'`{default}`' if default else ''} | {text} | {extra.get('source', '')} |"
+        value = str(field.default).replace("|", "\\|")
+        yield f"| `{prefix}{name}` | {f'`{value}`' if value else ''} | {text} | {extra.get('source', '')} |"
 
 
 def results(name: str) -> str:

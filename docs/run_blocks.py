@@ -38,7 +38,7 @@ _SHELL = re.compile(r"[|<>&;*$]")  # what only a shell can do
 _SHORT = ("--epochs", "1", "--measure.no-speed", "--measure.bootstrap", "200")
 SHORTER = {
     **dict.fromkeys(("distill", "compare"), (*_SHORT, "--seeds", "1")),
-    "train": _SHORT,
+    **dict.fromkeys(("train", "tickets"), _SHORT),
     "bench": ("--measure.repeats", "1", "--measure.rounds", "5"),
 }
 

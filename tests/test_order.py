@@ -16,6 +16,7 @@ ORDER = [
     {"tasks"},
     {"recipes"},
     {"jobs"},
+    {"experiments"},
     {"cli"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(ORDER) for room in rooms}

@@ -21,6 +21,10 @@ PIECES = (
     "load",
     "LowRank",
     "Quantize",
+    "Mask",
+    "Ticket",
+    "HoldMask",
+    "find_ticket",
 )
 
 

@@ -137,3 +137,35 @@ def test_the_pass_says_what_lives_and_takes_its_seed_from_the_run(found, tmp_pat
         masks.append(change.mask.checksum)
     assert masks[0] == masks[2] != masks[1]
     assert "(50.0 %). Control: permuted." in change.note
+
+
+def test_drawn_anew_the_head_stays_the_one_that_the_task_began_with(found):
+    model, ticket = found
+    with torch.no_grad():
+        model.classifier.bias.fill_(2.5)  # as a regression's starts at the mean of its labels
+    head = model.classifier.weight.detach().clone()
+    ticket.apply(model, "reinit", seed=7)
+    assert torch.equal(model.classifier.weight, head)
+    assert (model.classifier.bias == 2.5).all()
+
+
+def test_a_ticket_serves_other_heads_and_is_completed_where_they_read_more_layers(found):
+    """A masked LM has no pooler: the mask of a classifier takes those weights in, and as many go in all."""
+    model, ticket = found
+    pooled = next(name for name in ticket.mask.live if "pooler" in name)
+    start = weights(model)
+    live = {name: one for name, one in ticket.mask.live.items() if name != pooled}
+    small = Ticket.of(Mask(live), start, start, {"round": 1})
+    whole = small.completed(model)
+    assert whole.mask.total == ticket.mask.total
+    assert whole.mask.total - whole.mask.remaining == round(small.sparsity * ticket.mask.total)
+    kept, gone = (start[pooled].abs()[of] for of in (whole.mask.live[pooled], ~whole.mask.live[pooled]))
+    assert gone.max() <= kept.min(), "the smallest go"
+    assert all(torch.equal(whole.mask.live[name], one) for name, one in live.items())
+    assert whole.facts["completed"] == [pooled]
+    assert ticket.completed(model) is ticket, "nothing is missing"
+    other = make_classifier(seed=1, labels=tuple("abcde"))
+    for name, weight in start.items():
+        if name in ticket.mask.live:
+            dict(other.named_parameters())[name].data.copy_(weight)
+    assert whole.apply(other).remaining == whole.mask.remaining

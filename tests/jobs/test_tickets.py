@@ -8,10 +8,12 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, TrainerCallback
 
 import limbeck
+from limbeck.cli.flags import _knobs
 from limbeck.core.compress import Mask, prunable
 from limbeck.core.errors import DataError, KnobError, MismatchError
 from limbeck.core.ticket import Ticket
 from limbeck.jobs.ticket_settings import TicketRun
+from limbeck.passes.magnitude import Magnitude
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
 
 pytestmark = pytest.mark.slow
@@ -152,6 +154,16 @@ def test_slips_are_refused_with_a_remedy(home, whole, tmp_path):
     with pytest.raises(MismatchError, match="belongs to other weights"):
         limbeck.train(home / "out" / "model", home / "rows.csv", ticket=ticket, out=tmp_path / "c", **KNOBS)
     assert not (tmp_path / "c" / "model").exists()
+    make_classifier(layers=1).save_pretrained(home / "shallow")
+    make_tokenizer().save_pretrained(home / "shallow")
+    with pytest.raises(MismatchError, match="made for another model"):
+        limbeck.train(home / "shallow", home / "rows.csv", ticket=ticket, out=tmp_path / "d", **KNOBS)
+    assert not (tmp_path / "d" / "arms").exists(), "before a model is built"
+    with pytest.raises(KnobError, match="never taken back"):
+        TicketRun(prune="start", rewind="rate")
+    for fraction in (-0.1, 1.0, 1.5):
+        with pytest.raises(KnobError, match=r"magnitude\.fraction"):
+            TicketRun(magnitude={"fraction": fraction})
 
 
 def test_what_nobody_says_of_pruning_is_as_for_encoders():
@@ -159,3 +171,138 @@ def test_what_nobody_says_of_pruning_is_as_for_encoders():
     assert (run.magnitude.fraction, run.magnitude.part_of, run.magnitude.head) == (0.1, "all", 0.0)
     assert (run.train.keep, run.train.patience) == ("last", 0)
     assert TicketRun(train={"epochs": 5}).train.keep == "last"
+
+
+def test_the_head_is_rewound_too_and_that_is_said(whole):
+    assert any("head is rewound too" in note for note in whole.record.notes)
+    assert any("learning rate rises and falls to 0" in note for note in whole.record.notes)
+
+
+@pytest.mark.parametrize("labels", [("a", "b", "c"), ()], ids=["three classes", "a number"])
+def test_a_ticket_of_two_classes_starts_a_task_with_another_head(home, whole, tmp_path, labels):
+    rows = [
+        {**row, "label": labels[number % 3] if labels else number % 7 / 2} for number, row in enumerate(make_rows(160))
+    ]
+    write_csv(tmp_path / "other.csv", rows)
+    ticket = home / "out" / "ticket.safetensors"
+    found = limbeck.train(home / "model", tmp_path / "other.csv", ticket=str(ticket), out=tmp_path / "out", **KNOBS)
+    assert found.record.task.kind == ("classify" if labels else "regress")
+    kept = load_file(tmp_path / "out" / "model" / "model.safetensors")
+    assert len(kept["classifier.weight"]) == (3 if labels else 1)
+    for name, live in Ticket.load(ticket).mask.live.items():
+        assert not kept[name][~live].any()
+
+
+def test_pruned_by_its_start_a_model_keeps_the_largest_weights_it_began_with(home, tmp_path):
+    """Each training is one step: what it changes must not matter."""
+    knobs = {**KNOBS, "train": {**TRAIN, "max_steps": 1}}
+    found = search(home, tmp_path, rounds=3, prune="start", **knobs)
+    assert [round(level.share, 2) for level in found.record.arms[0].runs[0].levels] == [1.0, 0.9, 0.8, 0.7]
+    ticket = Ticket.load(tmp_path / "ticket.safetensors")
+    model = AutoModelForSequenceClassification.from_pretrained(home / "model")
+    at_once = Magnitude(fraction=0.3, scope="global", part_of="all", head=0.0).apply(model, Mask()).mask
+    assert ticket.mask.checksum == at_once.checksum
+    assert not ticket.weights
+
+
+def test_a_masked_lm_learns_its_head_first_and_its_ticket_starts_a_classifier(tmp_path):
+    """The encoder was saved without a masked-LM head; all tickets of it have one start."""
+    make_classifier(layers=2, seed=5).base_model.save_pretrained(tmp_path / "model")
+    make_tokenizer().save_pretrained(tmp_path / "model")
+    (tmp_path / "text.txt").write_text("\n".join(row["text"] for row in make_rows(200)), encoding="utf-8")
+    write_csv(tmp_path / "rows.csv", make_rows(160))
+    knobs = {**KNOBS, "blocks": {"length": 16}}
+    found = limbeck.find_ticket(
+        tmp_path / "model",
+        tmp_path / "text.txt",
+        task="mask-fill",
+        rounds=1,
+        head_epochs=1,
+        out=tmp_path / "out",
+        **knobs,
+    )
+    assert found.record.steps["model"][0].startswith("train the head alone")
+    ticket = Ticket.load(tmp_path / "out" / "ticket.safetensors")
+    assert not ticket.weights, "the head learnt, the encoder stayed to the bit"
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model")
+    assert not any("pooler" in name for name in ticket.mask.live)
+    whole = ticket.completed(model)
+    assert sum("pooler" in name for name in whole.mask.live) == 1
+    whole.save(tmp_path / "whole.safetensors")
+    trained = limbeck.train(
+        tmp_path / "model",
+        tmp_path / "rows.csv",
+        ticket=str(tmp_path / "whole.safetensors"),
+        out=tmp_path / "t",
+        **KNOBS,
+    )
+    assert Mask.of(trained.student).remaining <= whole.mask.remaining + 64  # the head
+
+
+def test_the_head_that_learns_first_is_what_every_round_goes_back_to(home, tmp_path):
+    """Its first round differs from one without: the head starts elsewhere."""
+    runs = [search(home, tmp_path / str(epochs), rounds=1, head_epochs=epochs) for epochs in (0, 2)]
+    levels = [run.record.arms[0].runs[0].levels for run in runs]
+    masks = [Ticket.load(tmp_path / str(epochs) / "ticket.safetensors") for epochs in (0, 2)]
+    assert masks[0].start == masks[1].start
+    assert masks[0].mask.checksum != masks[1].mask.checksum
+    assert [level.steps for level in levels[0]] == [level.steps for level in levels[1]]
+
+
+def test_the_help_tells_the_defaults_that_tickets_have():
+    fields = {dotted: field.default for dotted, field, _ in _knobs(TicketRun, ())}
+    run = TicketRun()
+    for table in ("magnitude", "train", "measure", "data"):
+        for name, value in getattr(run, table).model_dump().items():
+            assert fields[f"{table}.{name}"] == value, f"{table}.{name}"
+    assert fields["magnitude.fraction"] == 0.1
+
+
+def test_in_one_shot_all_is_judged_by_the_first_training(home, whole, tmp_path):
+    found = search(home, tmp_path / "out", one_shot="1,3").record.arms[0].runs[0].levels
+    theirs = whole.record.arms[0].runs[0].levels
+    assert [level.remaining for level in found] == [theirs[0].remaining, theirs[1].remaining, theirs[3].remaining]
+    assert found[0] == theirs[0]
+    once, _ = (Ticket.load(tmp_path / "out" / level.ticket).mask for level in found[1:])
+    assert once.checksum == Ticket.load(home / "out" / theirs[1].ticket).mask.checksum, "the first round is one shot"
+    dense = limbeck.train(
+        home / "model",
+        home / "rows.csv",
+        out=tmp_path / "d",
+        **{**KNOBS, "train": {**TRAIN, "keep": "last", "patience": 0}},
+    )
+    prune = TicketRun(model="m").magnitude
+    mask = Mask()
+    for _ in range(3):
+        mask = prune.apply(dense.student, mask).mask
+    assert mask.checksum == Ticket.load(tmp_path / "out" / found[2].ticket).mask.checksum
+
+
+@pytest.mark.parametrize("rounds", ["3,2", "0,1", "a", "1,,2", "2,2"])
+def test_rounds_of_one_shot_rise(rounds):
+    with pytest.raises(KnobError, match="one_shot"):
+        TicketRun(model="m", one_shot=rounds)
+
+
+def test_every_training_is_tested_at_its_lowest_loss_on_dev(home, whole, tmp_path):
+    """Also one that was interrupted, as if it had not been; and testing changes no weight."""
+    measure = {**KNOBS["measure"], "at_lowest_loss": True}
+    unbroken = search(home, tmp_path / "a", measure=measure)
+    levels = unbroken.record.arms[0].runs[0].levels
+    assert [level.but(stopped=None) for level in levels] == whole.record.arms[0].runs[0].levels
+    with pytest.raises(KeyboardInterrupt):
+        search(home, tmp_path / "b", measure=measure, callbacks=[Stop(2)])
+    resumed = search(home, tmp_path / "b", measure=measure, resume=True)
+    assert resumed.record.arms[0].runs[0].levels == levels
+    last = unbroken.record.arms[0].runs[0]
+    assert last.stopped == levels[-1].stopped
+    points = [point for point in last.curve if point.dev][-2:]
+    lowest = min(points, key=lambda point: point.dev["loss"])
+    assert last.stopped.loss == pytest.approx(lowest.dev["loss"])
+    assert last.stopped.step == lowest.step - (points[-1].step - levels[-1].steps)
+
+
+def test_dev_is_measured_every_so_many_steps(home, tmp_path):
+    train = {**TRAIN, "eval_steps": 3, "max_steps": 8}
+    found = limbeck.train(home / "model", home / "rows.csv", out=tmp_path, **{**KNOBS, "train": train})
+    assert [point.step for point in found.record.arms[0].runs[0].curve if point.dev] == [3, 6, 8]

@@ -1,12 +1,17 @@
 """Magnitude pruning by hand: which weights go, how many, and of equals which."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
+from transformers import AutoConfig, BertForSequenceClassification
 
 import limbeck
 from limbeck.core.compress import PASSES, Mask
 from limbeck.core.errors import KnobError
+from limbeck.data.sources.demo import demo_model
+from limbeck.jobs.ticket_settings import ENCODER
 from limbeck.passes.magnitude import Magnitude
 from tiny import make_classifier
 
@@ -184,3 +189,16 @@ def test_what_cannot_be_is_refused(knobs):
 def test_a_rate_for_a_layer_that_is_not_there_is_refused():
     with pytest.raises(KnobError, match="has 'classifier' in its name"):
         Magnitude(rates={"classifier": 0.1}).apply(net(FIRST), Mask())
+
+
+def test_minilm_loses_a_tenth_of_its_prunable_weights_each_round():
+    """Chen et al.: encoder and pooler are pruned, together; embeddings, biases, norms and the head stay whole."""
+    model = BertForSequenceClassification(AutoConfig.from_pretrained(demo_model()))  # random weights count the same
+    assert sum(parameter.numel() for parameter in model.bert.parameters()) == 22_713_216
+    mask = Mask()
+    for number in range(1, 10):
+        mask = ENCODER.apply(model, mask).mask
+        assert (mask.total, mask.total - mask.remaining) == (10_764_288, round(number * 10_764_288 / 10))
+    amounts = [1 / (10 - number) for number in range(9)]  # of what lives, as Chen et al.'s code has them
+    assert amounts[0] == 0.1
+    assert math.prod(1 - amount for amount in amounts) == pytest.approx(mask.remaining / mask.total, abs=1e-6)

@@ -24,7 +24,19 @@ from sample_small import every_small
 from sample_words import every_words
 from sample_writers import every_writer
 
-from limbeck.core.record import Arm, Comparison, DataCard, Disagreement, Fidelity, Level, Record, SeedResult
+from limbeck.core.matrix import Matrix
+from limbeck.core.record import (
+    Arm,
+    Comparison,
+    DataCard,
+    Disagreement,
+    Fidelity,
+    Level,
+    Published,
+    Record,
+    SeedResult,
+    Stopped,
+)
 from limbeck.core.task import TaskInfo
 
 __all__ = ["ARABIC", "CHINESE", "HOSTILE", "LONG"]
@@ -170,6 +182,104 @@ def ticket_search(*means: float) -> Record:
     return record.but(name="tickets", arms=[arm], seeds=[0, 1, 2])
 
 
+TASKS = "MNLI QQP STS-B WNLI QNLI MRPC RTE SST-2 CoLA SQuAD MLM".split()
+CHEN = {  # Chen et al. 2020: transfer at 70 % minus same-task, and how many of the others are at least 0
+    "MNLI": ([0, -0.75, -2.57, -5.99, -1.55, -3.44, 2.38, 0.84, -27.70, -3.46, -5.63], 2),
+    "QQP": ([-1.69, 0, -3.16, -1.76, -1.62, -3.27, 1.80, -1.19, -22.39, -4.80, -5.52], 1),
+    "SQuAD": ([-1.66, -1.05, -3.25, 0.12, 0.51, -3.52, 1.56, 0.19, -30.86, 0, -5.69], 4),
+    "MLM": ([0.02, 0.09, 0.09, 1.18, 0.55, 6.01, 1.44, 1.87, 8.27, 0.17, 0], 10),
+    "pre-trained weights": ([-0.10, -0.33, -2.06, -0.35, 0.24, -3.02, 0.47, 1.07, -6.68, -1.04, -6.07], 3),
+}
+
+
+def transfer() -> Record:
+    """A search for tickets with matrices: published differences, and one of our own with holes."""
+    whole = Matrix(
+        title="TRANSFER(S, T) − TRANSFER(T, T) at 70 %",
+        rows=list(CHEN),
+        columns=TASKS,
+        values=[values for values, _ in CHEN.values()],
+        row_title="source",
+        ends=[str(count) for _, count in CHEN.values()],
+        end_title="not below 0",
+        unit="points",
+        digits=2,
+        diverging=True,
+        caption="One seed.",
+    )
+    scores = Matrix(
+        title="Score at every sparsity",
+        rows=["SST-2", "MRPC"],
+        columns=["0 %", "10 %", "20 %"],
+        values=[[90.1, 90.3, None], [84.2, None, None]],
+        spreads=[[0.2, 0.4, None], [None, None, None]],
+        row_title="task",
+        ends=["10 %", ""],
+        end_title="matches up to",
+    )
+    return ticket_search().but(name="transfer", matrices=[scores, whole])
+
+
+def reproduced(quick: bool = False) -> Record:
+    """A paper's experiment, run again; `quick` has one seed, and one figure that was not measured."""
+    rows = {
+        "teacher": (94.3, 91.2),
+        "fine-tuned": (86.4, 84.1),
+        "KD": (86.9, 85.0),
+        "PKD": (87.5, None if quick else 84.6),
+    }
+    published = [
+        Published(
+            row=f"3 layers, {row}" if row != "teacher" else row,
+            column="SST-2 accuracy",
+            published=printed,
+            ours=ours,
+            spread=None if quick or ours is None else 0.42,
+            seeds=0 if ours is None else 1 if quick else 3,
+            unit="%",
+            source="Sun et al. 2019, table 1",
+        )
+        for row, (printed, ours) in rows.items()
+    ]
+    finding = (
+        "Of the paper's 2 findings 1 appears here: distillation above fine-tuning (+0.9 points, within chance); 1 does "
+        "not appear: PKD above plain distillation (−0.4 points, within chance)."
+    )
+    return comparison(1 if quick else 3).but(name="pkd-sst2", published=published, finding=finding, quick=quick)
+
+
+def tickets_beside_controls() -> Record:
+    """A search with three seeds, its controls at some of its sizes, and a table with more than one kind of figure."""
+    record = ticket_search(0.95, 0.955, 0.95, 0.94, 0.9)
+
+    def stopped(level: Level, less: float) -> Level:
+        quality = {"accuracy": level.quality["accuracy"] - less}
+        return level.but(quality=quality, stopped=Stopped(step=level.best_step, loss=0.1, quality=quality))
+
+    whole = record.arms[0].but(name="ticket", title="winning ticket")
+    arms = [whole.but(runs=[run.but(levels=[stopped(level, 0) for level in run.levels]) for run in whole.runs])]
+    for name, title, less in (("reinit", "drawn anew", 0.02), ("permuted", "random structure", 0.03)):
+        runs = [run.but(levels=[stopped(level, less) for level in run.levels[2:]]) for run in whole.runs]
+        arms.append(whole.but(name=name, title=title, runs=runs))
+    figures = [("early stopping sooner than dense", "%", 38, 22.5), ("accuracy above dense", "points", 0.3, -0.04)]
+    published = [
+        Published(
+            row="21.1 % of the weights remain",
+            column=column,
+            published=printed,
+            ours=ours,
+            spread=1.2,
+            seeds=3,
+            unit=unit,
+            source="Frankle and Carbin 2019, section 2",
+        )
+        for column, unit, printed, ours in figures
+    ]
+    return record.but(
+        name="lottery-mnist", arms=arms, published=published, finding="Of the paper's 1 finding 1 appears."
+    )
+
+
 def regression() -> Record:
     record = distill("similarity", seeds=2)
     arms = []
@@ -235,6 +345,10 @@ def every() -> dict[str, Record]:
         "bench": benched(),
         "train": trained(),
         "tickets": ticket_search(),
+        "transfer": transfer(),
+        "reproduced": reproduced(),
+        "reproduced, quick": reproduced(quick=True),
+        "tickets beside controls": tickets_beside_controls(),
         "regress": regression(),
         "multilabel": multilabel(),
         "many classes": many_classes(),

@@ -8,7 +8,14 @@ import sys
 STOPPED = 130  # what shells call a program that ended by Ctrl-C
 _RESUME = "; run the same command with --resume to go on from where it was"
 _AGAIN = "; run the same command again to go on from where it was"
-_GO_ON = {"distill": _RESUME, "compare": _RESUME, "train": _RESUME, "demo": _AGAIN, "cache": _AGAIN}
+_GO_ON = {
+    "distill": _RESUME,
+    "compare": _RESUME,
+    "train": _RESUME,
+    "demo": _AGAIN,
+    "reproduce": _AGAIN,
+    "cache": _AGAIN,
+}
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ VERBS = {
     "train": "Fine-tune an encoder on labels, or a language model on text, to have a teacher.",
     "compress": "Make a model smaller by passes, one after another, and measure what each bought and cost.",
     "tickets": "Find which weights of a model suffice: train, prune, rewind, round after round.",
+    "reproduce": "Run a paper's experiment again, its published figures beside yours; or list them.",
     "cache": "Run a language model once and cache the top of its distributions, for students to learn from.",
     "export": "Write a model for ONNX Runtime or CTranslate2, small and fast, compared with its source.",
     "predict": "Answer new texts with a model: one text, a file, or standard input.",

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from limbeck.core.card import METHODS
-from limbeck.core.knob import Knobs, Settings
+from limbeck.core.knob import Knobs, Settings, fields_of
 from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import StageSettings
@@ -58,7 +58,7 @@ def _knobs(schema: type[Settings], objectives: bool | Collection[str]) -> Iterat
         if name in fixed:
             continue
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from ((f"{name}.{key}", inner, name) for key, inner in kind.model_fields.items())
+            yield from ((f"{name}.{key}", inner, name) for key, inner in fields_of(kind, field.default).items())
         elif get_origin(kind) is not dict:
             yield name, field, "the job"
     for table in schema.known_tables().values() if issubclass(schema, Knobs) else ():

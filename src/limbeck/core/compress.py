@@ -53,9 +53,18 @@ def in_head(model: nn.Module) -> set[str]:
 class Mask:
     """Which weights live, by parameter name. Parameters it does not name are whole.
 
-    mask = Mask.full(model)
-    change = Magnitude(fraction=0.5).apply(model, mask)
-    change.mask.remaining, change.mask.total
+    `full` masks every weight that may be pruned, `of` finds the zeros of a model that was; `hold` sets what does not
+    live to 0. Counts are exact, and `a & b` is what lives in both.
+
+    Example:
+
+        import torch
+        import limbeck
+
+        model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+        mask = limbeck.Magnitude(fraction=0.5).apply(model, limbeck.Mask.full(model)).mask
+        assert (mask.remaining, mask.total) == (20, 40)
+        assert limbeck.Mask.of(model).remaining == 20
     """
 
     live: Mapping[str, Tensor] = field(default_factory=dict)  # name → bool, in the shape of the parameter

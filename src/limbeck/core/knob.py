@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from limbeck.core.errors import KnobError
 
@@ -70,6 +72,22 @@ class Settings(Frozen):
             return cls.model_validate(values)
         except ValidationError as error:
             raise KnobError(*_explain(cls, error, f"{within}.")) from None
+
+
+def fields_of(table: type[BaseModel], default: object = None) -> dict[str, FieldInfo]:
+    """The knobs of a table, with the defaults that it has in a verb: those of `default`, where that is such a table."""
+    if not isinstance(default, table):
+        return dict(table.model_fields)
+    own = {name: copy.copy(field) for name, field in table.model_fields.items()}
+    for name, field in own.items():
+        field.default = getattr(default, name)
+    return own
+
+
+def free_knobs(table: type[BaseModel]) -> set[str]:
+    """The names of those that may change when something is resumed."""
+    extras = {name: field.json_schema_extra for name, field in table.model_fields.items()}
+    return {name for name, extra in extras.items() if isinstance(extra, dict) and extra.get("free")}
 
 
 @dataclass(frozen=True)

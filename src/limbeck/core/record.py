@@ -15,6 +15,7 @@ from limbeck.core.checksum import DamagedError, sealed, unsealed
 from limbeck.core.errors import DataError
 from limbeck.core.files import write_text
 from limbeck.core.knob import Frozen
+from limbeck.core.matrix import Matrix
 from limbeck.core.task import TaskInfo
 
 SCHEMA = 1
@@ -94,6 +95,14 @@ class CurvePoint(Frozen):
     dev: dict[str, float] = {}  # metrics on the dev set
 
 
+class Stopped(Frozen):
+    """A training at its lowest loss on dev: the early-stopping iteration of the literature."""
+
+    step: int
+    loss: float  # on dev
+    quality: dict[str, float]  # on the test split, with the weights of that step
+
+
 class Level(Frozen):
     """A model of one sparsity, trained: one round of a search for a ticket."""
 
@@ -104,6 +113,7 @@ class Level(Frozen):
     steps: int
     dev: dict[str, float] = {}  # at the best step
     ticket: str = ""  # its file, relative to the run folder; of the whole model none
+    stopped: Stopped | None = None  # None: not measured
 
     @property
     def share(self) -> float:
@@ -126,6 +136,7 @@ class SeedResult(Frozen):
     seconds: float = 0.0  # training time
     best_step: int = 0
     levels: list[Level] = []  # of a search for a ticket, from the whole model on
+    stopped: Stopped | None = None  # of the last training; None: not measured
     sentences_per_second: float = 0.0  # while training
 
 
@@ -269,6 +280,23 @@ class Citation(Frozen):
     bibtex: str
 
 
+class Published(Frozen):
+    """A figure that a paper prints, and what was measured here for it."""
+
+    row: str  # "small network, soft targets"
+    column: str  # "test errors"
+    published: float
+    ours: float | None = None  # the mean over seeds; None: not measured
+    spread: float | None = None  # its standard deviation; None of one seed
+    seeds: int = 0
+    unit: str = ""  # of both: "%", "errors", "BLEU"; "" of a number that has none
+    source: str = ""  # where the paper has it: "table 2"
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.ours is None else self.ours - self.published
+
+
 class Record(Frozen):
     schema_version: int = SCHEMA
     kind: Literal["distill", "compare", "train", "compress", "eval", "bench", "benchmark"]
@@ -294,6 +322,10 @@ class Record(Frozen):
     seconds: dict[str, float] = {}  # arm → seconds of training
     citations: list[Citation] = []
     notes: list[str] = []
+    matrices: list[Matrix] = []  # rows against columns, such as tickets of tasks on other tasks
+    published: list[Published] = []  # of a paper's experiment, run again: its figures beside ours
+    finding: str = ""  # which of the paper's findings appear in them
+    quick: bool = False  # cut down to minutes, so that its figures say nothing about the paper
 
     def arm(self, name: str) -> Arm:
         return next(arm for arm in self.arms if arm.name == name)

@@ -6,7 +6,7 @@ and serves any model that has those weights, whatever its head.
 
 Controls ask what makes it win:
 
-    reinit      the same mask, all weights drawn anew
+    reinit      the same mask, all weights drawn anew but those of an encoder's head, which is new anyway
     permuted    the weights as they were, the mask shuffled within each layer
     random      the weights as they were, as many living ones drawn from all layers together
     shuffled    the same mask, the weights shuffled within each layer
@@ -22,7 +22,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from limbeck.core.compress import Mask
+from limbeck.core.compress import Mask, in_head, prunable
 from limbeck.core.errors import DataError, MismatchError
 from limbeck.core.files import atomic
 
@@ -40,9 +40,25 @@ _MASK, _WEIGHT = "mask.", "weight."  # before the names of tensors in the file
 class Ticket:
     """What lives of a model, and where its training starts.
 
-    ticket = limbeck.Ticket.load("ticket.safetensors")
-    ticket.apply(model)                             # survivors at their start, all others 0
-    Trainer(model, …, callbacks=[limbeck.HoldMask(ticket.mask)])
+    `load` opens a file of `limbeck tickets`; `apply` sets a model to the ticket's start, or to a control, and returns
+    the mask to hold while it trains: Trainer(model, …, callbacks=[limbeck.HoldMask(mask)]).
+
+    Example:
+
+        import limbeck
+        from transformers import BertConfig, BertForSequenceClassification
+
+        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+        model = BertForSequenceClassification(BertConfig(vocab_size=20, **sizes))
+        start = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+        pruned = limbeck.Magnitude(fraction=0.7, scope="global", head=0).apply(model, limbeck.Mask())
+        limbeck.Ticket.of(pruned.mask, start, start, {"task": "none"}).save("ticket.safetensors")
+
+        model.load_state_dict(start, strict=False)
+        ticket = limbeck.Ticket.load("ticket.safetensors")
+        mask = ticket.apply(model)
+        assert round(ticket.sparsity, 2) == 0.7
+        assert limbeck.Mask.of(model).remaining < mask.total
     """
 
     mask: Mask
@@ -86,18 +102,41 @@ class Ticket:
 
     def check(self, model: nn.Module) -> None:
         """Refuses another model than the ticket's, and other weights than those it was found with."""
-        weights = dict(model.named_parameters())
+        weights = self.check_shapes(model)
+        for name in self.mask.live:
+            if fingerprint_of(weights[name]) != self.start[name]:
+                raise MismatchError(
+                    f"the ticket belongs to other weights: {name} is not what it started from",
+                    "start from the very weights that it was found with (of a random start: the same seed)",
+                )
+
+    def check_shapes(self, model: nn.Module) -> dict[str, Tensor]:
+        """The model's weights by name; refuses one that does not have those that the ticket masks."""
+        weights: dict[str, Tensor] = dict(model.named_parameters())
         for name, live in self.mask.live.items():
             if name not in weights or weights[name].shape != live.shape:
                 raise MismatchError(
                     f"the ticket was made for another model: it masks {name} of shape {tuple(live.shape)}",
                     "use it with the model it was found in, or find one with `limbeck tickets`",
                 )
-            if fingerprint_of(weights[name]) != self.start[name]:
-                raise MismatchError(
-                    f"the ticket belongs to other weights: {name} is not what it started from",
-                    "start from the very weights that it was found with (of a random start: the same seed)",
-                )
+        return weights
+
+    def completed(self, model: nn.Module) -> Ticket:
+        """With the layers of this model's encoder that the ticket does not name, at the same sparsity.
+
+        A masked LM has no pooler, a classifier has. What is missing goes by its magnitude at the start, smallest first,
+        so that as many weights go in all as of a ticket that was found with all these layers."""
+        self.check(model)
+        more = prunable(model).keys() - self.mask.live.keys() - in_head(model)
+        new = {name: weight.detach().cpu() for name, weight in prunable(model).items() if name in more}
+        if not new:
+            return self
+        whole = sum(weight.numel() for weight in new.values())
+        gone = round(self.sparsity * (self.mask.total + whole)) - (self.mask.total - self.mask.remaining)
+        masks = smallest_off(new, min(max(gone, 0), whole))
+        start = {name: fingerprint_of(weight) for name, weight in new.items()}
+        facts = {**self.facts, "completed": sorted(new)}
+        return Ticket(Mask({**self.mask.live, **masks}), {**self.start, **start}, self.weights, facts)
 
     def _mask(self, control: Control, random: torch.Generator) -> Mask:
         live = self.mask.live
@@ -171,14 +210,25 @@ def _shuffled(values: Tensor, random: torch.Generator) -> Tensor:
     return values.reshape(-1)[torch.randperm(values.numel(), generator=random).to(values.device)].reshape(values.shape)
 
 
+def smallest_off(weights: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
+    """Masks of these weights together without the `count` smallest."""
+    import torch
+
+    live = torch.ones(sum(weight.numel() for weight in weights.values()), dtype=torch.bool)
+    live[torch.cat([weight.reshape(-1) for weight in weights.values()]).abs().argsort(stable=True)[:count]] = False
+    parts = torch.split(live, [weight.numel() for weight in weights.values()])
+    return {name: part.reshape(weights[name].shape) for name, part in zip(weights, parts, strict=True)}
+
+
 def _draw_anew(model: Any, seed: int) -> None:
-    """All weights as a new model of this shape has them."""
+    """All weights as a new model of this shape has them; the head of an encoder is new already."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed + _ANEW)
         fresh = type(model)(model.config)
-    model.load_state_dict(fresh.state_dict())
+    body = getattr(model, "base_model", model)  # of a model without an encoder, itself
+    body.load_state_dict(getattr(fresh, "base_model", fresh).state_dict())
 
 
 def _checksum(tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> str:

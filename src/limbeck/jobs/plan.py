@@ -47,6 +47,7 @@ class Training:
     student_request: Request = ONLY_LOGITS
     teacher_request: Request = NOTHING
     focus: int = 0  # the one layer that learns; 0: all
+    only_head: bool = False  # the encoder stays as it is
     final: bool = True  # the main step or one after it
     evals: int = 0  # dev measurements in all; 0: as many in each epoch as the schedule has
     teacher: Teacher = field(default_factory=NoTeacher)
@@ -64,7 +65,10 @@ class Training:
     @property
     def measurements(self) -> float:
         """On dev, if it is evaluated."""
-        return self.evals or self.schedule.epochs * self.schedule.evals_per_epoch
+        schedule = self.schedule
+        if schedule.eval_steps and schedule.max_steps and not self.evals:
+            return schedule.max_steps // schedule.eval_steps
+        return self.evals or schedule.epochs * schedule.evals_per_epoch
 
     def over(self, data: EncodedData) -> Training:
         """With the epochs that its steps make, where a person limits those."""
@@ -72,7 +76,8 @@ class Training:
 
     def __str__(self) -> str:
         steps, epochs = self.schedule.max_steps, self.schedule.epochs
-        return f"train '{self.name}' for {f'{steps} steps' if steps else f'{epochs:g} epochs'}: {self.objective}"
+        long = f"{steps} steps" if steps else f"{epochs:g} epochs"
+        return f"train {'the head alone, ' if self.only_head else ''}'{self.name}' for {long}: {self.objective}"
 
 
 PlannedStep = Training | Apply | Snapshot | Rewind
@@ -97,6 +102,7 @@ class ArmPlan:
     source: ArmRows | None = None  # its rows before any tokenizer, where a pass may look at them
     tested: Literal["passes", "trainings", "end"] = "passes"  # which steps on the way have their model tested
     facts: Mapping[str, str] = field(default_factory=dict)  # what a ticket says of where it was found
+    notes: tuple[str, ...] = ()  # for the report, of every seed
 
     @property
     def trainings(self) -> list[Training]:

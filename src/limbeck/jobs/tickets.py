@@ -60,6 +60,21 @@ def find_ticket(
     `out`/model. `Ticket.load` opens a ticket, `train(..., ticket=FILE)` starts from one. The Record has the quality of
     every round: `result.record.arms[0].runs[0].levels`.
     `find_ticket("bert-base-uncased", "reviews.csv", rounds=7, out="runs/ticket")`
+
+    Example:
+
+        import limbeck
+        from transformers import BertConfig, BertModel, BertTokenizerFast
+
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film", "fine", "dull", *map(str, range(80))]
+        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+        BertModel(BertConfig(vocab_size=len(words), **sizes)).save_pretrained("encoder")
+        vocabulary = {word: number for number, word in enumerate(words)}
+        BertTokenizerFast(vocab=vocabulary).save_pretrained("encoder")
+        rows = [{"text": f"film {n} {word}", "label": word} for n in range(80) for word in ("fine", "dull")]
+        result = limbeck.find_ticket("encoder", rows, rounds=2, epochs=1, out="search", measure={"speed": False})
+        assert [round(level.share, 1) for level in result.record.arms[0].runs[0].levels] == [1.0, 0.9, 0.8]
+        ticket = limbeck.Ticket.load("search/ticket.safetensors")
     """
     run, data = settings_of(TicketRun, locals())
     run, temporary = in_folder(run.but(model=str(model)) if model else run, out)

@@ -29,7 +29,7 @@ from limbeck.jobs.ticket_settings import TicketRun
 from limbeck.measure.speed import MEASURING
 from limbeck.objectives.labels import Labels
 from limbeck.passes.ticket import UseTicket
-from limbeck.recipes.lottery import EARLY, ticket_steps
+from limbeck.recipes.lottery import EARLY, HEAD, one_shot_steps, ticket_steps
 from limbeck.recipes.recipe import MAIN, Apply, Train, flat
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import GOLD, LABELS, EncodedData, Setup, Task, task_of, with_class_weights
@@ -123,12 +123,15 @@ def plan_training(run: T, data: object, watcher: Watcher) -> tuple[T, ArmPlan, S
     run = run.but(train=run.train.at_width(shape_of(model.network).hidden, task.info))
     prints = {"tokenizer": tokenizer_fingerprint(model.processor), **encoded.fingerprints}
     if run.ticket:
-        prints["ticket"] = Ticket.load(run.ticket).mask.checksum  # or refuses, before anything is trained
+        ticket = Ticket.load(run.ticket)
+        ticket.check_shapes(model.network)  # or refuses, before anything is trained
+        prints["ticket"] = ticket.mask.checksum
     origin = f"The model starts from {run.model or 'random weights'}."
     start = Start(model.network, origin, portable(run.model) if run.model else FRESH, build)
     arm = ArmPlan("model", run, start, _steps(run, task, encoded), encoded, title="training", processor=model.processor)
-    arm = replace(arm, tested="trainings" if isinstance(run, TicketRun) else "end")
-    arm = replace(arm, facts={"task": task.info.kind, "data": portable(encoded.card.source)})
+    arm = replace(arm, facts={"task": task.info.kind, "data": portable(encoded.card.source)}, tested="end")
+    if isinstance(run, TicketRun):
+        arm = replace(arm, tested="trainings", notes=run.notes)
     return run, arm, Setup(task, None, splits, encoded, prints)
 
 
@@ -136,9 +139,20 @@ def _steps(run: TrainRun, task: Task, encoded: EncodedData) -> tuple[PlannedStep
     main = on_labels(Training(MAIN, task.supervised(), run.train, GOLD).over(encoded), encoded)
     if not isinstance(run, TicketRun):
         return (*([Apply(UseTicket(file=run.ticket, control=run.control))] if run.ticket else []), main)
-    planned = ticket_steps(task.info, run.rounds, run.magnitude, run.rewind_to, run.rewind == "weights")
-    early = replace(main, name=EARLY, schedule=main.schedule.but(epochs=run.rewind_to or 1.0, max_steps=0), final=False)
-    return tuple((early if step.name == EARLY else main) if isinstance(step, Train) else step for step in flat(planned))
+    if run.one_shot:
+        planned = one_shot_steps(task.info, run.one_shot_rounds, run.magnitude)
+        return tuple(main if isinstance(step, Train) else step for step in flat(planned))
+    before = {HEAD: run.head_epochs, EARLY: run.rewind_to}
+    turns = {"rewind": run.rewind == "weights", "by_start": run.prune == "start"}
+    planned = ticket_steps(task.info, run.rounds, run.magnitude, before=before, **turns)
+
+    def training(step: Train) -> Training:
+        if step.name == MAIN:
+            return main
+        schedule = main.schedule.but(epochs=step.settings.epochs, max_steps=0)
+        return replace(main, name=step.name, schedule=schedule, only_head=step.name == HEAD, final=False)
+
+    return tuple(training(step) if isinstance(step, Train) else step for step in flat(planned))
 
 
 def _network(task: Task, source: str) -> PreTrainedModel:

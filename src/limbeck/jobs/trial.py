@@ -38,7 +38,7 @@ from limbeck.core.files import atomic, explained
 from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.core.process import barrier, is_main
 from limbeck.core.progress import Watcher
-from limbeck.core.record import Artifact, CurvePoint, Disagreement, Level, SeedResult
+from limbeck.core.record import Artifact, CurvePoint, Disagreement, Level, SeedResult, Stopped
 from limbeck.core.tap import install, uninstall
 from limbeck.core.ticket import Ticket
 from limbeck.core.trace import ATTENTION_PARTS, PER_TEXT, Batch, Teacher, Want
@@ -58,6 +58,7 @@ from limbeck.tasks.base import ALL, EncodedData, Model
 from limbeck.teachers.remapped import RemappedTeacher
 from limbeck.training.bridges import add_bridges, drop_bridges
 from limbeck.training.callbacks import HoldMask, HoldNorm, Watch, check_checkpoint, switching
+from limbeck.training.lowest import AtLowestLoss
 from limbeck.training.standardise import Scale, final_linear, start_at_mean
 from limbeck.training.trainer import Distiller
 
@@ -99,6 +100,7 @@ class Progress(BaseModel, frozen=True):
     dev_score: float | None = None  # of these weights; None where dev was not measured since they changed
     artifacts: list[Artifact] = []
     levels: list[Level] = []
+    stopped: Stopped | None = None  # the last training at its lowest loss on dev
 
     def after(self, trainer: Distiller, sign: int) -> Progress:
         """With a finished training. `sign` is -1 where a lower metric is better."""
@@ -146,7 +148,9 @@ def _train(trial: Trial, home: Path, watcher: Watcher, callbacks: Sequence[Train
     before = _before(model, arm)
     mask, zeros = held_zeros(model, arm)
     given = arm.data, arm.processor or arm.data.processor, scale, before, mask
-    work = _TrialRunner(trial, home, watcher, callbacks, model, *given, progress=Progress(notes=[*notes, *zeros]))
+    work = _TrialRunner(
+        trial, home, watcher, callbacks, model, *given, progress=Progress(notes=[*arm.notes, *notes, *zeros])
+    )
     if arm.tested == "trainings":
         work.start = {name: weight.detach().cpu().clone() for name, weight in prunable(model).items()}
     with explained(home), quiet():
@@ -250,14 +254,16 @@ class _TrialRunner:
     def _run_step(self, number: int, step: PlannedStep) -> tuple[Change, float]:
         """What a pass says of its change, and the seconds it took; of other steps nothing."""
         if isinstance(step, Training):
-            trainer = self._trainer(number, step)
+            lowest = AtLowestLoss(self._test_scores, self._checkpoints(number) / "lowest.json")
+            trainer = self._trainer(number, step, [lowest] if self.trial.arm.run.measure.at_lowest_loss else [])
             newest = trainer.last_complete_checkpoint()
             if newest:
                 with _mended(self._checkpoints(number), "this training begins anew", self.watcher):
                     check_checkpoint(Path(newest))
                 trainer.accelerator.wait_for_everyone()
             trainer.train(resume_from_checkpoint=newest if newest and Path(newest).exists() else None)
-            self.progress = self.progress.after(trainer, self._sign)
+            after = self.progress.after(trainer, self._sign)
+            self.progress = after.model_copy(update={"stopped": lowest.found})
             if self.trial.arm.is_level(number):
                 self._add_level(number, trainer)
         elif isinstance(step, Apply):
@@ -317,6 +323,7 @@ class _TrialRunner:
             steps=state.global_step,
             dev=next((point.dev for point in trainer.curve() if point.step == best), {}),
             ticket=f"{ARMS}/{self.trial.name}/{TICKETS}/{self._ticket_file(len(levels)).name}" if levels else "",
+            stopped=self.progress.stopped,
         )
         self.progress = self.progress.model_copy(update={"levels": [*levels, level]})
 
@@ -373,7 +380,10 @@ class _TrialRunner:
         """The weights are no longer those that dev was measured with."""
         self.progress = self.progress.model_copy(update={"notes": notes, "dev_score": None})
 
-    def _trainer(self, number: int, step: Training) -> Distiller:
+    def _test_scores(self, model: PreTrainedModel) -> dict[str, float]:
+        return self.data.evaluator.test(model).scores
+
+    def _trainer(self, number: int, step: Training, more: Sequence[TrainerCallback] = ()) -> Distiller:
         arm, data = self.trial.arm, self.data
         (dev, test), batch = data.evaluator.passes, step.schedule.batch_size * step.schedule.accumulate
         learnt = 3 * arm.rows * arm.epochs  # a training step is three passes
@@ -398,12 +408,13 @@ class _TrialRunner:
             seed=self.trial.seed,
             request=step.student_request,
             focus=step.focus,
+            only_head=step.only_head,
             best=step.evaluated,
             evals=step.evals,
             scale=self.scale if final_linear(self.model) else None,
             dev_loss=data is arm.data or not (by_token and (over or resegmented(arm.data, data, "dev"))),
             **(data.evaluator.while_training() if step.evaluated else {}),
-            callbacks=[*held, watch, *switching(step.teacher), *self.callbacks],
+            callbacks=[*held, watch, *more, *switching(step.teacher), *self.callbacks],
         )
 
     def _teacher(self, step: Training) -> Teacher:
@@ -444,7 +455,13 @@ class _TrialRunner:
         pace = past.epochs * arm.rows / past.seconds if past.seconds else 0.0
         took = {"seconds": past.seconds, "best_step": past.best_step, "sentences_per_second": pace}
         result = found.result(self.trial.seed).model_copy(
-            update={"before": dict(self.before), "curve": past.curve, "levels": past.levels, **took}
+            update={
+                "before": dict(self.before),
+                "curve": past.curve,
+                "levels": past.levels,
+                "stopped": past.stopped,
+                **took,
+            }
         )
         dev_score = past.dev_score
         if dev_score is None:

@@ -43,6 +43,10 @@ class MeasureSettings(Settings):
     bootstrap: int = knob(10_000, "resamples behind the interval of 'distillation helped'", at_least=100)
     examples: int = knob(40, "examples shown on which student and teacher part ways", at_least=0, free=True)
 
+    at_lowest_loss: bool = knob(
+        False, "also test every training at its lowest loss on dev, the early-stopping iteration of the literature"
+    )
+
     @field_validator("lengths")
     @classmethod
     def _check_lengths(cls, value: str) -> str:

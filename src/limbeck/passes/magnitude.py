@@ -46,7 +46,11 @@ class Magnitude(Pass):
     """Removes the weights of the smallest magnitude."""
 
     fraction: float = knob(
-        0.2, "part of the living weights that goes", at_least=0, below=1, source="Frankle 2019, 20 %"
+        0.2,
+        "part of the weights that goes, of those that `part_of` names",
+        at_least=0,
+        below=1,
+        source="Frankle 2019, 20 % of what lives; Chen 2020, 10 % of all",
     )
     scope: Literal["layer", "global"] = knob("layer", "smallest within each layer, or among all layers")
     part_of: Literal["living", "all"] = knob(

@@ -12,13 +12,19 @@ may also be rewound to an early step instead of the very start, or not at all (o
 Sources: the paper, 20 % per round and layer, the output layer of its LeNet at half that rate.
 """
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
 from limbeck.core.card import Paper
 from limbeck.core.task import WHOLE_KINDS, WINDOW_KINDS, TaskInfo
 from limbeck.objectives.supervised import supervised
 from limbeck.passes.magnitude import Magnitude
 from limbeck.recipes.recipe import Apply, Recipe, Repeat, Rewind, Snapshot, StageSettings, Step, Train, recipe
 
-EARLY, START = "early", "start"  # a training before the weights that are rewound to, and the name of these
+HEAD, EARLY = "head", "early"  # trainings before the weights that are rewound to: of a new head alone, of all
+NOTHING_BEFORE: Mapping[str, float] = MappingProxyType({})
+START = "start"  # the name of these weights
+TRAINED = "trained"  # what one-shot pruning judges all weights by
 FRANKLE_2019 = Paper(
     "The Lottery Ticket Hypothesis: Finding Sparse, Trainable Neural Networks",
     "Jonathan Frankle, Michael Carbin",
@@ -30,13 +36,33 @@ FRANKLE_2019 = Paper(
 
 
 def ticket_steps(
-    task: TaskInfo, rounds: int, prune: Magnitude, rewind_to: float = 0.0, rewind: bool = True
+    task: TaskInfo,
+    rounds: int,
+    prune: Magnitude,
+    *,
+    rewind: bool = True,
+    before: Mapping[str, float] = NOTHING_BEFORE,
+    by_start: bool = False,
 ) -> tuple[Step, ...]:
-    """The plan of every search for a ticket; `rewind_to` epochs of training come before what is rewound to."""
-    learn = Train(supervised(task))
-    early = (Train(supervised(task), EARLY, StageSettings(epochs=rewind_to)),) if rewind_to else ()
-    back = (Rewind(START),) if rewind else ()
-    return (*early, Snapshot(START), Repeat(rounds, (learn, Apply(prune), *back)), learn)
+    """The plan of every search for a ticket; `before` has the epochs of trainings before what is rewound to.
+
+    With `by_start` it prunes behind the rewind: the magnitudes of the start itself decide."""
+    learn, cut = Train(supervised(task)), Apply(prune)
+    first = [Train(supervised(task), name, StageSettings(epochs=epochs)) for name, epochs in before.items() if epochs]
+    turn = (Rewind(START), cut) if by_start else (cut, Rewind(START)) if rewind else (cut,)
+    return (*first, Snapshot(START), Repeat(rounds, (learn, *turn)), learn)
+
+
+def one_shot_steps(task: TaskInfo, rounds: Sequence[int], prune: Magnitude) -> tuple[Step, ...]:
+    """One training of the whole model, and a ticket of as many weights as each number of rounds leaves.
+
+    Weights are judged as that training left them; what fewer rounds prune of these, more rounds prune too."""
+    learn, steps, before = Train(supervised(task)), list[Step](), 0
+    for more in rounds:
+        again = (Rewind(TRAINED),) if before else ()
+        steps += [*again, *[Apply(prune)] * (more - before), Rewind(START), learn]
+        before = more
+    return (Snapshot(START), learn, Snapshot(TRAINED), *steps)
 
 
 LOTTERY = recipe(

@@ -9,6 +9,7 @@ from limbeck.core.record import Arm, Record, SplitCard
 from limbeck.report import chain, summary
 from limbeck.report import figures as n
 from limbeck.report import models as m
+from limbeck.report.published import markdown_published, table_of
 from limbeck.report.table import escape_markdown, full, markdown_table
 from limbeck.report.warnings import failure_sentences, warnings
 
@@ -119,6 +120,7 @@ def comparison_card(record: Record) -> str:
         f"# {escape_markdown(record.name)}",
         escape_markdown(summary.headline(record)),
         _serious(record),
+        _published(record),
         _results(record),
         f"## Against no teacher\n\n{_list(gains)}" if gains else "",
         f"## Came to nothing\n\n{_list(failures)}" if failures else "",
@@ -126,6 +128,14 @@ def comparison_card(record: Record) -> str:
         *_data_and_limits(record),
     ]
     return _paragraphs(*parts) + "\n"
+
+
+def _published(record: Record) -> str:
+    found = table_of(record)
+    if found is None:
+        return ""
+    named = f"{found.what}; {found.sources}." if found.what else f"{found.sources}."
+    return _paragraphs("## Published beside ours", escape_markdown(record.finding), named, markdown_published(found))
 
 
 def _paragraphs(*parts: str) -> str:

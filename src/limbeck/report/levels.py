@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from limbeck.core.metric import Metric
-from limbeck.core.record import Arm, Level, Record
+from limbeck.core.record import Arm, Level, Record, Stopped
 from limbeck.report import figures as n
 from limbeck.report import plots
 from limbeck.report.charts import CANVASES, Figure, axis_of, factor, figure_of, legend_of, tested, tones
 
 PRUNED = "weights pruned, %"
+BANDED = 3  # seeds from which their range is a band
 
 
 @dataclass(frozen=True)
@@ -82,33 +83,61 @@ def charts_of(record: Record) -> list[Figure]:
     if not arms:
         return []
     metric = n.primary(record)
-    quality = _chart(record, arms, _quality(metric), n.opening(f"{metric.title} against sparsity"), metric)
-    early = _chart(record, arms, lambda level: float(level.best_step), "Where dev was best", None)
-    return [quality, early]
+    charts = [_chart(record, arms, _quality(metric), n.opening(f"{metric.title} against sparsity"), metric)]
+    if all(level.stopped for arm in arms for run in arm.runs for level in run.levels):
+        title = f"{n.opening(metric.title)} at the early-stopping iteration"
+        charts.append(_chart(record, arms, _stopped(metric), title, metric))
+        charts.append(
+            _chart(record, arms, lambda level: float(_stop(level).step), "The early-stopping iteration", None)
+        )
+    else:
+        charts.append(_chart(record, arms, lambda level: float(level.best_step), "Where dev was best", None))
+    return charts
 
 
 def _quality(metric: Metric) -> Callable[[Level], float]:
     return lambda level: factor(metric) * level.quality.get(metric.name, 0.0)
 
 
+def _stopped(metric: Metric) -> Callable[[Level], float]:
+    return lambda level: factor(metric) * _stop(level).quality.get(metric.name, 0.0)
+
+
+def _stop(level: Level) -> Stopped:
+    assert level.stopped
+    return level.stopped
+
+
+def _lines(arm: Arm, tone: str, value: Callable[[Level], float]) -> list[plots.Line]:
+    """One seed with its dots; of two each faint beside their mean; of more the mean, and a band over all of them."""
+    of_seeds = [[(100 * (1 - level.share), value(level)) for level in run.levels] for run in arm.runs]
+    if len(of_seeds) == 1:
+        return [plots.Line(tuple(of_seeds[0]), tone, tip=f"{arm.title}, seed {arm.runs[0].seed}", dots=True)]
+    steps = list(zip(*of_seeds, strict=False))
+    means = tuple((at[0][0], sum(y for _, y in at) / len(at)) for at in steps)
+    if len(of_seeds) < BANDED:
+        faint = [
+            plots.Line(tuple(path), tone, faint=True, tip=f"{arm.title}, seed {run.seed}")
+            for run, path in zip(arm.runs, of_seeds, strict=True)
+        ]
+        return [*faint, plots.Line(means, tone, tip=f"{arm.title}, mean", dots=True)]
+    band = tuple((at[0][0], min(y for _, y in at), max(y for _, y in at)) for at in steps)
+    return [plots.Line(means, tone, tip=f"{arm.title}, mean", dots=True, band=band)]
+
+
 def _chart(
     record: Record, arms: Sequence[Arm], value: Callable[[Level], float], title: str, metric: Metric | None
 ) -> Figure:
-    lines, tone = [], tones(record)
-    for arm in arms:
-        of_seeds = [[(100 * (1 - level.share), value(level)) for level in run.levels] for run in arm.runs]
-        several = len(of_seeds) > 1
-        for run, path in zip(arm.runs, of_seeds, strict=True):
-            lines.append(
-                plots.Line(tuple(path), tone[arm.name], faint=several, tip=f"seed {run.seed}", dots=not several)
-            )
-        if several:
-            means = tuple((at[0][0], sum(y for _, y in at) / len(at)) for at in zip(*of_seeds, strict=False))
-            lines.append(plots.Line(means, tone[arm.name], tip="mean", dots=True))
-    whole = next(line for line in reversed(lines)).points[0][1]
-    level = plots.Level(whole, "all weights", "teacher") if metric else None
+    tone = tones(record)
+    lines = [line for arm in arms for line in _lines(arm, tone[arm.name], value)]
+    whole = [line.points[0][1] for line in lines if line.points[0][0] == 0 and not line.faint]
+    level = plots.Level(whole[0], "all weights", "teacher") if metric and whole else None
     heights = [y for line in lines for _, y in line.points]
     axis = axis_of(metric, tested(record), heights) if metric else plots.Axis("step of the training")
-    caption = "Strong: mean over seeds; faint: each seed." if any(line.faint for line in lines) else "One seed."
+    caption = "One seed."
+    if any(line.faint for line in lines):
+        caption = "Strong: mean over seeds; faint: each seed."
+    elif any(line.band for line in lines):
+        caption = "Mean over the seeds, and a band from the lowest to the highest of them."
     draw = [plots.line_chart(lines, level, PRUNED, axis, canvas, title) for canvas in CANVASES]
     return figure_of(title, caption, draw, legend_of(record, arms))

@@ -23,6 +23,8 @@ from limbeck.core.task import Units
 from limbeck.report import answers, chain, charts, curves, frontier, levels, summary
 from limbeck.report import figures as n
 from limbeck.report import models as m
+from limbeck.report.heatmap import HeatMap, heatmap_of
+from limbeck.report.published import PublishedTable, table_of
 from limbeck.report.svg import swatch
 from limbeck.report.table import FLOOR, Cell, Column, cells_of, columns, full, halves, table_rows
 from limbeck.report.warnings import ReportWarning, warnings
@@ -98,6 +100,8 @@ class Section:
     conclusion: str
     tiles: list[Tile]
     warnings: list[ReportWarning]
+    heatmaps: list[HeatMap]
+    published: PublishedTable | None  # of a paper's experiment, run again
     standing: charts.Figure | None
     differences: charts.Figure | None
     trade_offs: list[charts.Figure]
@@ -133,6 +137,7 @@ def page(records: Sequence[Record]) -> str:
     many = len(runs) > 1
     style, script = _read("style.css"), _read("page.js")
     style += _read("writers.css") if any(run.units.decoded for run in runs) else ""
+    style += _read("heatmap.css") if any(run.heatmaps for run in runs) else ""
     return _template("page.html.j2").render(
         runs=runs,
         many=many,
@@ -215,6 +220,8 @@ def section(record: Record, anchor: str) -> Section:
         conclusion=summary.conclusion(record),
         tiles=list(_tiles(record)),
         warnings=ranked(record),
+        heatmaps=[heatmap_of(matrix) for matrix in record.matrices],
+        published=table_of(record),
         standing=charts.standing(record),
         differences=charts.differences(record),
         trade_offs=[*levels.charts_of(record), *frontier.trade_offs([record])],

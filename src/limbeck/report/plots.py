@@ -53,6 +53,7 @@ class Line:
     tip: str = ""
     ring: tuple[float, float] | None = None  # a point worth a mark of its own
     dots: bool = False  # whether all are
+    band: tuple[tuple[float, float, float], ...] = ()  # x, lowest, highest: what the seeds cover
 
 
 @dataclass(frozen=True)
@@ -258,9 +259,14 @@ def line_chart(
     """Lines over steps or epochs; means are strong, single seeds faint. `ends` are those of a scale that is shared."""
     xs = [x for line in lines for x, _ in line.points]
     heights = [height for line in lines for _, height in line.points] + ([level.at] if level else [])
+    heights += [edge for line in lines for _, *edges in line.band for edge in edges]
     low, high = min(0.0, *xs), max(xs)
     plot = axes(canvas, (low, high if high > low else low + 1, False), ends or y.span(heights, 0.12), x_title, y, True)
     parts = list(plot.parts) + (_level(level, plot, near=True)[0] if level else [])
+    for line in (line for line in lines if line.band):
+        edge = [*((x, top) for x, _, top in line.band), *((x, low) for x, low, _ in reversed(line.band))]
+        corners = " ".join(f"{plot.x(x):.1f},{plot.y(height):.1f}" for x, height in edge)
+        parts.append(svg.element("polygon", points=corners, class_=f"band tone-{line.tone}"))
     for line in sorted(lines, key=lambda line: not line.faint):
         path = " ".join(f"{plot.x(x):.1f},{plot.y(y):.1f}" for x, y in line.points)
         kind = f"{'faint' if line.faint else 'strong'} tone-{line.tone}"

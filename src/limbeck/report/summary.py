@@ -191,6 +191,8 @@ def _measured(record: Record, arm: Arm) -> str:
 def conclusion(record: Record) -> str:
     """The honest sentence of the comparison that the subject is in, or of the first, with titles for names."""
     subject = m.subject_of(record)
+    if record.finding:
+        return record.finding
     if record.kind == "compress":
         return _lost(record, subject) if subject else ""
     if found := levels.searches(record):

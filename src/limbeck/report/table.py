@@ -18,6 +18,7 @@ from limbeck.core.record import Arm, Comparison, Record, SeedResult, Speed
 from limbeck.report import chain, summary
 from limbeck.report import figures as n
 from limbeck.report import models as m
+from limbeck.report.published import table_of, terminal_published
 from limbeck.report.warnings import warnings
 
 BRIEF = ("quality", "agreement", "parameters", "bytes", "p50", "throughput")
@@ -311,7 +312,9 @@ def terminal_table(record: Record) -> RenderableType:
     lines += [Text(f"! {one.text}", style="bold red") for one in found if one.serious]
     lines += [Text(sentence) for sentence in results if sentence]
     lines += [Text(f"· {sentence}", style="dim") for sentence in dict.fromkeys(doubts) if sentence]
-    return Padding(Group(FittingTable(record), Text(""), *lines), (1, 1, 0, 1))
+    beside = table_of(record)
+    published: list[RenderableType] = [terminal_published(beside), Text("")] if beside else []
+    return Padding(Group(*published, FittingTable(record), Text(""), *lines), (1, 1, 0, 1))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from limbeck.core.record import NO_EXPORT, Arm, Record, Speed
 from limbeck.report import chain
 from limbeck.report import figures as n
 from limbeck.report import models as m
+from limbeck.report.published import QUICK
 
 MUCH_OVERLAP, MANY_ROWS = 0.01, 0.05  # shares of rows above which a reader should worry
 LOW_PARITY, NO_PARITY = 0.98, 0.95  # agreement of an export with its source below which one should, and is in red
@@ -26,6 +27,7 @@ class ReportWarning:
 def warnings(record: Record) -> list[ReportWarning]:
     """Derived from the record, the most serious first."""
     found = [
+        *([ReportWarning(QUICK, True)] if record.quick else []),
         *(ReportWarning(text, True) for text in (*_constants(record), *_floored(record))),
         *_overlap(record),
         *(ReportWarning(text, True) for text in (*failure_sentences(record), *_unexported(record), *_busy(record))),

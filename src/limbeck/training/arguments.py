@@ -35,9 +35,8 @@ def training_arguments(
 ) -> TrainingArguments:
     a_pass = schedule.steps_per_epoch(rows)
     steps = schedule.max_steps or int(a_pass * schedule.epochs)
-    every = (
-        max(steps // evals, 1) if evals else min(-(-a_pass // schedule.evals_per_epoch), schedule.max_steps or a_pass)
-    )
+    by_epoch = schedule.eval_steps or -(-a_pass // schedule.evals_per_epoch)
+    every = max(steps // evals, 1) if evals else min(by_epoch, schedule.max_steps or max(a_pass, by_epoch))
     return TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=schedule.epochs,

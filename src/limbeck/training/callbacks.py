@@ -102,7 +102,21 @@ class HoldMask(TrainerCallback):
     """Holds a mask while a model trains: after every optimiser step, pruned weights are 0 again.
 
     No optimiser, weight decay or momentum revives a weight: its change is undone before the next forward pass and
-    before any checkpoint. It also serves a stock `transformers.Trainer`: Trainer(…, callbacks=[HoldMask(mask)])."""
+    before any checkpoint. It also serves a stock `transformers.Trainer`.
+
+    Example:
+
+        import limbeck
+        from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+        model = BertForSequenceClassification(BertConfig(vocab_size=20, **sizes))
+        mask = limbeck.Magnitude(fraction=0.5).apply(model, limbeck.Mask.full(model)).mask
+        rows = [{"input_ids": [2, 5 + n % 7, 3], "labels": n % 2} for n in range(16)]
+        arguments = TrainingArguments("out", max_steps=2, report_to="none", use_cpu=True)
+        Trainer(model, arguments, train_dataset=rows, callbacks=[limbeck.HoldMask(mask)]).train()
+        assert limbeck.Mask.of(model).remaining <= mask.remaining
+    """
 
     def __init__(self, mask: Mask) -> None:
         self.mask = mask

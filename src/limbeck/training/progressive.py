@@ -1,4 +1,6 @@
-"""One layer learns at a time: those below it at a tenth of the rate, those above it not at all (MobileBERT's code)."""
+"""Not all of a model learns: one layer at a time, or the head alone.
+
+One layer: those below it at a tenth of the rate, those above it not at all (MobileBERT's code)."""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from torch import nn
 from torch.optim import Optimizer
 from transformers import PreTrainedModel
 
+from limbeck.core.errors import MismatchError
 from limbeck.students.inherit import layer_prefixes
 from limbeck.training.bridges import bridges_of
 
@@ -17,6 +20,19 @@ BELOW = 0.1  # of the rate
 def freeze_above(model: PreTrainedModel, layer: int) -> list[nn.Parameter]:
     """Freezes the layers above `layer`, counted from 1, and returns their parameters."""
     frozen = [p for p, number in _layer_numbers(model).items() if number > layer and p.requires_grad]
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    return frozen
+
+
+def freeze_encoder(model: PreTrainedModel) -> list[nn.Parameter]:
+    """Freezes all but the head, and returns what it froze."""
+    body = model.base_model
+    if body is model:
+        raise MismatchError(
+            f"a {type(model).__name__} has no encoder apart from its head", "train all of it: set --head-epochs to 0"
+        )
+    frozen = [parameter for parameter in body.parameters() if parameter.requires_grad]
     for parameter in frozen:
         parameter.requires_grad_(False)
     return frozen

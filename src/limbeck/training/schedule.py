@@ -36,6 +36,9 @@ class Schedule(Settings):
     weight_decay: float = knob(0.01, "of all weights but biases and norms", at_least=0, source="BERT")
     max_grad_norm: float = knob(1.0, "gradients are clipped to this norm; 0 for never", at_least=0, source="BERT")
     evals_per_epoch: int = knob(2, "dev measurements and checkpoints per epoch", at_least=1)
+    eval_steps: int = knob(
+        0, "steps from one dev measurement to the next, instead of so many per epoch; 0: by evals_per_epoch", at_least=0
+    )
     patience: int = knob(4, "dev measurements without improvement before training stops; 0 for never", at_least=0)
     keep: Literal["best", "last"] = knob("best", "weights that a training ends with: the best on dev, or the last")
     hold_zeros: bool = knob(True, "weights of a pruned model that are 0 stay 0")

@@ -41,7 +41,7 @@ from limbeck.training import fast_loop
 from limbeck.training.arguments import check_loggers, training_arguments
 from limbeck.training.bridges import bridges_of
 from limbeck.training.callbacks import COMPLETE, MarkComplete, without_prefix
-from limbeck.training.progressive import freeze_above, slow_below
+from limbeck.training.progressive import freeze_above, freeze_encoder, slow_below
 from limbeck.training.schedule import Schedule
 from limbeck.training.standardise import Scale, standardised
 
@@ -157,6 +157,7 @@ class Distiller(ObjectiveTrainer):
         dev_metrics: Callable[[PreTrainedModel], dict[str, float]] | None = None,
         request: Request = ONLY_LOGITS,
         focus: int = 0,
+        only_head: bool = False,
         best: bool = True,
         evals: int = 0,
         scale: Scale | None = None,
@@ -165,15 +166,15 @@ class Distiller(ObjectiveTrainer):
     ) -> None:
         """Dev metrics come from `compute_metrics`, which takes all logits, or `dev_metrics`, which takes the model.
 
-        `request` is what the objective compares of the student; `focus` the one layer that learns, 0 for all. Without
-        `best` nothing is measured on dev and the last weights stay: for stages that do not train the answers. `evals`
-        is the number of dev measurements in all, 0 for `evals_per_epoch`. With a `scale` a regression is learnt in
-        standard units; dev metrics and the trained model are in the labels' own. Without `dev_loss` the objective is
-        not computed on dev, where the teacher may have nothing to compare with."""
+        `request` is what the objective compares of the student; `focus` the one layer that learns, 0 for all; with
+        `only_head` the encoder stays as it is. Without `best` nothing is measured on dev and the last weights stay: for
+        stages that do not train the answers. `evals` is the number of dev measurements in all, 0 for `evals_per_epoch`.
+        With a `scale` a regression is learnt in standard units; dev metrics and the trained model are in the labels'
+        own. Without `dev_loss` the objective is not computed on dev, where the teacher may have nothing to compare."""
         schedule = schedule.at_width(shape_of(model).hidden, task)
         self.objective, self.teacher, self.task, self.schedule = objective, teacher, task, schedule
         self._dev_metrics, self._request, self._focus, self._target_scale = dev_metrics, request, focus, scale
-        self.dev_loss, self._clock = dev_loss, MarkComplete()
+        self.dev_loss, self._clock, self._only_head = dev_loss, MarkComplete(), only_head
         check_loggers(schedule)
         stopping = [EarlyStoppingCallback(schedule.patience)] if best and schedule.patience else []
         super().__init__(
@@ -192,6 +193,7 @@ class Distiller(ObjectiveTrainer):
         """Trains from the seed, whatever random numbers are drawn between building and training."""
         set_seed(self.args.seed)
         stopped, scale = freeze_above(self.model, self._focus) if self._focus else [], self._target_scale
+        stopped += freeze_encoder(self.model) if self._only_head else []
         try:
             self.scale = scale
             with quiet(), standardised(self.model, scale) if scale else nullcontext():
