@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoTokenizer
 
@@ -16,7 +17,7 @@ from limbeck.core.fingerprint import fingerprint
 from limbeck.exporters import onnx_parity
 from limbeck.exporters.export import export
 from limbeck.students.load import load_saved
-from tiny import make_classifier, make_rows, make_tokenizer, write_csv
+from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer, write_csv
 from tiny_language import byte_level, make_causal, save
 
 ROWS = [(row["text"], "") for row in make_rows(40)]
@@ -145,3 +146,13 @@ def test_a_file_or_a_model_in_hand_from_python(source, tmp_path):
     assert found.figures["accuracy"] == found.figures["source_accuracy"]
     with pytest.raises(KnobError, match="no place for the export"):
         limbeck.export(source)
+
+
+def test_a_graph_of_one_length_is_refused(tmp_path):
+    """As Funnel's is, which tracing leaves with the length of its sample."""
+    sizes = {"d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48, "block_sizes": [1, 1]}
+    model = hf.FunnelForSequenceClassification(hf.FunnelConfig(vocab_size=len(VOCABULARY), **sizes))
+    with pytest.raises(ModelError, match="ONNX Runtime cannot run the exported graph: .*") as refused:
+        limbeck.export(model, "onnx", tmp_path / "out", tokenizer=make_tokenizer())
+    assert "another architecture" in refused.value.remedy
+    assert list(tmp_path.iterdir()) == []
