@@ -130,7 +130,7 @@ class Bessel(torch.nn.Module):
 def test_an_operator_that_onnx_lacks_is_refused(capfd):
     model = make_classifier()
     model.bert.embeddings.LayerNorm = Bessel()
-    with pytest.raises(ModelError, match="BertForSequenceClassification cannot be exported to ONNX: .") as refused:
+    with pytest.raises(ModelError, match=r"BertForSequenceClassification cannot be exported to ONNX: .") as refused:
         onnx_graph(model, make_tokenizer(), "classify")
     assert "another architecture" in refused.value.remedy
     assert "graph(" not in "".join(capfd.readouterr())

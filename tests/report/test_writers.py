@@ -141,7 +141,12 @@ def test_what_the_table_leaves_out_is_among_all_metrics() -> None:
 def test_terminal_and_readme_show_the_essential_columns() -> None:
     record = writers.translated()
     head = next(line for line in printed(record, 120).splitlines() if "BLEU" in line)
-    assert re.split(r"\s{2,}", head.strip()) == [*("BLEU K=1", "BLEU K=5", "× smaller", "× faster"), "on disk", "p50", "sent/s"]
+    assert re.split(r"\s{2,}", head.strip()) == [
+        *("BLEU K=1", "BLEU K=5", "× smaller", "× faster"),
+        "on disk",
+        "p50",
+        "sent/s",
+    ]
     assert markdown_table([record.but(artifacts=[])]).startswith(
         "| model | BLEU K=1 | BLEU K=5 | p(ŷ) | parameters | on disk | sentences/s |"
     )

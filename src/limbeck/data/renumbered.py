@@ -64,8 +64,8 @@ def renumbered(rows: PieceRows, before: Any, after: Any) -> Renumbered:
     new_ids[old_ids] = np.arange(len(old_ids))
     if (gone := rows.pieces[new_ids[rows.pieces] < 0]).size:  # a pass keeps the others
         raise MismatchError(
-            f"the rows hold the token {gone[0]}, which the tokenizer of {len(before):,} pieces does not have, such as a "
-            "decoder_start_token_id of the model's config alone",
+            f"the rows hold the token {gone[0]}, which the tokenizer of {len(before):,} pieces does not have, such "
+            "as a decoder_start_token_id of the model's config alone",
             "add the token to the tokenizer, or put the pass 'vocabulary' last",
         )
     new_ids[new_ids < 0] = after.mask_token_id or 0
