@@ -1,11 +1,13 @@
 """An exported folder is whole, compact and proved, or it is not there."""
 
 import json
+import os
 import shutil
 
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoTokenizer
 
@@ -15,8 +17,9 @@ from limbeck.core.errors import KnobError, LimbeckError, ModelError
 from limbeck.core.fingerprint import fingerprint
 from limbeck.exporters import onnx_parity
 from limbeck.exporters.export import export
+from limbeck.exporters.targets import check_target
 from limbeck.students.load import load_saved
-from tiny import make_classifier, make_rows, make_tokenizer, write_csv
+from tiny import VOCABULARY, make_classifier, make_rows, make_tokenizer, write_csv
 from tiny_language import byte_level, make_causal, save
 
 ROWS = [(row["text"], "") for row in make_rows(40)]
@@ -113,6 +116,12 @@ def test_refusals(source, tmp_path, monkeypatch):
     (tmp_path / "there" / "file").touch()
     with pytest.raises(LimbeckError, match="is there already"):
         export(source, "onnx", tmp_path / "there")
+    with pytest.raises(LimbeckError, match=r"there/file is a file, not a folder\n.*--out"):
+        check_target("onnx", tmp_path / "there" / "file" / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda place, mode: False)  # root may write anywhere but on a read-only disk
+        with pytest.raises(LimbeckError, match=r"cannot be written to\n.*--out"):
+            check_target("onnx", tmp_path / "out")
     with pytest.raises(KnobError, match="no target 'onyx'"):
         export(source, "onyx", tmp_path / "out")
     tokenizer = byte_level()
@@ -145,3 +154,13 @@ def test_a_file_or_a_model_in_hand_from_python(source, tmp_path):
     assert found.figures["accuracy"] == found.figures["source_accuracy"]
     with pytest.raises(KnobError, match="no place for the export"):
         limbeck.export(source)
+
+
+def test_a_graph_of_one_length_is_refused(tmp_path):
+    """As Funnel's is, which tracing leaves with the length of its sample."""
+    sizes = {"d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48, "block_sizes": [1, 1]}
+    model = hf.FunnelForSequenceClassification(hf.FunnelConfig(vocab_size=len(VOCABULARY), **sizes))
+    with pytest.raises(ModelError, match=r"ONNX Runtime cannot run the exported graph: .") as refused:
+        limbeck.export(model, "onnx", tmp_path / "out", tokenizer=make_tokenizer())
+    assert "another architecture" in refused.value.remedy
+    assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers as hf
 
+from limbeck.core.errors import ModelError
 from limbeck.exporters.onnx import onnx_graph
 from limbeck.exporters.onnx_quantize import LEVELS, quantizable, quantize, rounded
 from limbeck.students.bilstm import to_bilstm
@@ -117,6 +118,22 @@ def test_a_text_alone_has_the_logits_it_has_in_a_padded_batch(family, kind):
         alone = session.run(None, one)[0][0]
         expected = together[row] if kind == "classify" else together[row][real]
         assert np.allclose(alone, expected, atol=1e-5)
+
+
+class Bessel(torch.nn.Module):
+    """A function that ONNX has no operator for."""
+
+    def forward(self, x):
+        return torch.special.bessel_j0(x)
+
+
+def test_an_operator_that_onnx_lacks_is_refused(capfd):
+    model = make_classifier()
+    model.bert.embeddings.LayerNorm = Bessel()
+    with pytest.raises(ModelError, match=r"BertForSequenceClassification cannot be exported to ONNX: .") as refused:
+        onnx_graph(model, make_tokenizer(), "classify")
+    assert "another architecture" in refused.value.remedy
+    assert "graph(" not in "".join(capfd.readouterr())
 
 
 def test_names_are_those_that_optimum_expects():

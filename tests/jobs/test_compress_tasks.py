@@ -5,7 +5,7 @@ import torch
 from transformers import AutoTokenizer, TrainerCallback
 
 import limbeck
-from limbeck.core.errors import KnobError
+from limbeck.core.errors import KnobError, MismatchError
 from tiny import make_tokenizer
 from tiny_language import byte_level, make_causal, make_masked, make_text, save
 from tiny_places import make_questions, make_reader, make_sentences, make_tagger
@@ -108,6 +108,18 @@ def test_a_trimmed_translator_learns_the_teachers_translations_and_a_stopped_run
     found = recovered(folder, rows, tmp_path / "cut", resume=True, **knobs)
     ours, theirs = (run.student.state_dict() for run in (found, whole))
     assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
+
+
+def test_a_decoder_that_starts_with_a_token_of_its_own_is_refused(tmp_path):
+    """One that only the model's config knows."""
+    network, tokenizer, rows, _ = make("translate")
+    network.resize_token_embeddings(len(tokenizer) + 4)
+    network.config.decoder_start_token_id = network.generation_config.decoder_start_token_id = len(tokenizer) + 2
+    folder = save(network, tokenizer, tmp_path / "model")
+    knobs = {"task": "translate", "objective": {"word-kd": {}}, "translate": {"test_beam": 1, "targets": "gold"}}
+    with pytest.raises(MismatchError, match=f"hold the token {len(tokenizer) + 2}, which the tokenizer") as caught:
+        recovered(folder, rows, tmp_path / "out", teacher_cache={"live": True}, **knobs)
+    assert "put the pass 'vocabulary' last" in caught.value.remedy
 
 
 def test_tokens_that_are_split_otherwise_are_not_learnt_from_the_teacher(tmp_path):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from transformers import FunnelConfig, FunnelForSequenceClassification
 
 import limbeck
 from exported import KINDS, LONG, TEXTS, folders, same
@@ -14,8 +15,8 @@ from limbeck.cli.answers import answered_at_once, try_line
 from limbeck.core.errors import KnobError, ModelError
 from limbeck.core.record import Record
 from running import limbeck as command
-from tiny import make_rows, write_csv
-from tiny_language import make_text
+from tiny import VOCABULARY, make_rows, make_tokenizer, write_csv
+from tiny_language import make_text, save
 from tiny_places import make_questions, make_sentences
 
 
@@ -209,3 +210,19 @@ def test_bench_says_why_a_model_has_no_score(reviews, tmp_path, monkeypatch):
     assert [bool(arm.runs) for arm in other.arms] == [True, False]
     assert "was not scored: it does not know the labels negative, positive" in other.notes[0]
     assert not limbeck.bench([exported], reviews, quality=False).arms[0].runs
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_exported_is_trained_and_recorded_all_the_same(tmp_path):
+    sizes = {"d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48, "block_sizes": [1, 1], "num_labels": 2}
+    funnel = FunnelForSequenceClassification(FunnelConfig(vocab_size=len(VOCABULARY), **sizes))
+    folder = save(funnel, make_tokenizer(), tmp_path / "model")
+    how = {"train": {"epochs": 1, "batch_size": 32}, "measure": {"speed": False, "bootstrap": 100, "examples": 0}}
+    record = limbeck.train(folder, make_rows(), export="onnx", out=tmp_path / "out", **how).record
+    (failed,) = record.failed
+    assert (failed.arm, failed.seeds, failed.export) == (record.arms[0].name, [0], "onnx")
+    assert failed.reason.startswith("ONNX Runtime cannot run the exported graph")
+    assert Record.load(tmp_path / "out").failed == [failed]
+    assert record.artifacts == []
+    assert not (tmp_path / "out" / "export" / "onnx").exists()
+    assert "No export to onnx: ONNX Runtime cannot run" in (tmp_path / "out" / "report.html").read_text()

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from transformers import AutoTokenizer
 
 from limbeck.core.checksum import read_sealed
 from limbeck.core.errors import LimbeckError, MismatchError
@@ -164,3 +165,12 @@ def test_a_saved_tokenizer_does_not_remember_to_what_length_a_run_truncated(tmp_
     one, two = ((tmp_path / name / "tokenizer.json").read_text() for name in ("one", "two"))
     assert one == two
     assert json.loads(two)["truncation"] is None
+
+
+def test_a_saved_tokenizer_does_not_remember_whether_the_hub_was_in_reach(tmp_path):
+    for name in ("online", "offline"):
+        make_tokenizer().save_pretrained(tmp_path / name)
+        tokenizer = AutoTokenizer.from_pretrained(tmp_path / name, local_files_only=name == "offline")
+        save_folder(make_classifier(), tokenizer, tmp_path / name)
+    one, two = ((tmp_path / name / "tokenizer_config.json").read_text() for name in ("online", "offline"))
+    assert one == two

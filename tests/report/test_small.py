@@ -264,6 +264,14 @@ def test_bench_shows_ratios_first() -> None:
     assert "The machine was busy" in shown(busy)
 
 
+def test_a_bench_with_a_student_among_others_is_about_the_student() -> None:
+    record = small.benched()
+    teacher, student, fastest = record.arms
+    arms = [teacher.but(role="teacher"), student.but(role="student"), fastest]
+    assert headline(record).startswith(f"“{fastest.title}” is ")
+    assert headline(record.but(arms=arms)).startswith(f"“{student.title}” is ")
+
+
 def test_a_bench_whose_first_model_is_the_fastest_boasts_of_nothing() -> None:
     record = small.benched()
     assert headline(record.but(arms=record.arms[::-1])) == "bench: 3 models side by side."

@@ -172,8 +172,8 @@ def test_an_arm_at_the_floor_is_not_called_better() -> None:
 
 
 def test_an_export_that_was_asked_for_and_failed_is_told_in_red() -> None:
-    note = "No export to onnx: the disk is full; free some space."
-    record = sample.distill().but(notes=[note])
+    failed = [Failure(arm="distilled", seeds=[0], export="onnx", reason="the disk is full; free some space.")]
+    record, told = sample.distill().but(failed=failed), "No export to onnx: the disk is full; free some space."
     asked = record.but(knobs={**record.knobs, "export": "onnx"})
-    assert ReportWarning(note, True) in warnings(asked)
-    assert note not in lines(record), "translators are exported unasked"
+    assert ReportWarning(told, True) in warnings(asked)
+    assert ReportWarning(told, False) in warnings(record), "translators are exported unasked"

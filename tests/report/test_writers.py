@@ -86,13 +86,21 @@ def test_the_papers_table_on_page_and_card() -> None:
     record = writers.translated()
     assert [column.title for column in columns([record])] == PAPER
     rows = [line for line in plain(model_card(record)).splitlines() if line.startswith("| ")]
-    assert rows[0] == "| model | " + " | ".join(PAPER) + " |"
-    assert "| teacher | 36.9 | 38.0 | 1.1 | 59.3 | 5.962 | 2.439 | 19.0 % | 15.7 M | 62.8 MB | 372 ms | 6.99 |" in rows
+    assert rows[0] == "| model | " + " | ".join((*PAPER[:7], "× smaller", "× faster", "change", *PAPER[7:])) + " |"
+    assert any(row.startswith("| teacher | 36.9 | 38.0 | 1.1 | 59.3 | 5.962 | 2.439 | 19.0 % |") for row in rows)
+    assert any(row.endswith("| 15.7 M | 62.8 MB | 372 ms | 6.99 |") for row in rows)
     assert "| distilled | 34.9 ± 0.3 | 35.2 ± 0.3 | 0.3 ± 0.0 | 57.3 ± 0.3 |" in "\n".join(rows)
     assert rows[-1].startswith("| distilled, int8 in CTranslate2 | 35.0 | 34.8 | 0.3 | 56.9 | – | – | 30.5 % |")
-    words = Reader(page([record])).text
+    words = Reader(page([record.but(artifacts=[])])).text
     assert "31.0 ± 0.5 %" in words
     assert words.index("beam adds") < words.index("Size and latency against BLEU")
+
+
+def test_where_a_file_was_made_the_frontier_comes_first_and_the_papers_columns_last() -> None:
+    words = Reader(page([writers.translated()])).text
+    places = ["Size and latency against BLEU", "frontier: nothing is better in both", "sentences/s", "All metrics"]
+    assert sorted(places, key=words.index) == places
+    assert words.index("All metrics") < words.index("perplexity")
 
 
 def test_a_page_of_many_translators_has_two_tables_instead_of_one_too_wide() -> None:
@@ -133,8 +141,13 @@ def test_what_the_table_leaves_out_is_among_all_metrics() -> None:
 def test_terminal_and_readme_show_the_essential_columns() -> None:
     record = writers.translated()
     head = next(line for line in printed(record, 120).splitlines() if "BLEU" in line)
-    assert re.split(r"\s{2,}", head.strip()) == ["BLEU K=1", "BLEU K=5", "p(ŷ)", "params", "on disk", "sent/s"]
-    assert markdown_table([record]).startswith(
+    assert re.split(r"\s{2,}", head.strip()) == [
+        *("BLEU K=1", "BLEU K=5", "× smaller", "× faster"),
+        "on disk",
+        "p50",
+        "sent/s",
+    ]
+    assert markdown_table([record.but(artifacts=[])]).startswith(
         "| model | BLEU K=1 | BLEU K=5 | p(ŷ) | parameters | on disk | sentences/s |"
     )
     assert "decoded with a beam of 5" in shown(record)

@@ -19,7 +19,6 @@ from limbeck.core.matrix import Matrix
 from limbeck.core.task import TaskInfo
 
 SCHEMA = 1
-NO_EXPORT = "No export to "  # how a note begins of one that failed
 
 
 class Machine(Frozen):
@@ -224,10 +223,11 @@ class Comparison(Frozen):
 
 
 class Failure(Frozen):
-    """An arm that came to nothing, whole or for some seeds."""
+    """An arm that came to nothing, whole or for some seeds; or an export of its best model."""
 
     arm: str
     seeds: list[int] = []  # empty: refused before the first step
+    export: str = ""  # the format that its model could not be written in
     reason: str
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from limbeck.core.errors import MismatchError
 from limbeck.data.batches import Dataset
 
 _IDS = ("input_ids", "decoder_input_ids", "labels")
@@ -61,6 +62,11 @@ def renumbered(rows: PieceRows, before: Any, after: Any) -> Renumbered:
     old_ids = ids_before(before, after)
     new_ids = np.full(max(int(old_ids.max()), int(rows.pieces.max(initial=0)), len(before)) + 1, -1, dtype=np.int64)
     new_ids[old_ids] = np.arange(len(old_ids))
-    assert (new_ids[rows.pieces] >= 0).all(), "a pass keeps the pieces of rows that are learnt from a teacher"
+    if (gone := rows.pieces[new_ids[rows.pieces] < 0]).size:  # a pass keeps the others
+        raise MismatchError(
+            f"the rows hold the token {gone[0]}, which the tokenizer of {len(before):,} pieces does not have, such "
+            "as a decoder_start_token_id of the model's config alone",
+            "add the token to the tokenizer, or put the pass 'vocabulary' last",
+        )
     new_ids[new_ids < 0] = after.mask_token_id or 0
     return Renumbered(rows, new_ids)

@@ -232,9 +232,12 @@ def _silent() -> Iterator[None]:
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)
+    backend: Any = torch._C
+    show, backend._jit_onnx_log = backend._jit_onnx_log, lambda *_: None  # of a failure, the whole graph
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         log.setLevel(level)
+        backend._jit_onnx_log = show

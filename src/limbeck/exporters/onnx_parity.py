@@ -7,7 +7,8 @@ most stay float.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,10 @@ class Reference:
 
     def compare(self, graph: Graph, tried: int | None = None) -> dict[str, float]:
         """Figures of a graph; with `tried`, on so many texts, without the rest."""
+        with _explained():
+            return self._compare(graph, tried)
+
+    def _compare(self, graph: Graph, tried: int | None) -> dict[str, float]:
         session = _session(graph)
         count = len(self.batches) if tried is None else min(-(-tried // BATCH), len(self.batches) - 1)
         found = [_run(session, batch, self.kind) for batch in self.batches[:count]]
@@ -97,10 +102,11 @@ class Reference:
         spread = np.unique(np.linspace(0, len(per_row) - 1, min(SOLO, len(per_row))).round().astype(int))
         for number, row in (per_row[place] for place in spread):
             arrays = self.batches[number]
-            real = arrays["attention_mask"][row].astype(bool)
+            every = _real(arrays)
+            real = every[row]
             alone = _run(session, {name: value[row : row + 1, real] for name, value in arrays.items()}, self.kind)
             for ours, theirs in zip(self.logits[number], alone, strict=True):
-                counts = arrays["attention_mask"].sum(1)
+                counts = every.sum(1)
                 start = int(counts[:row].sum())
                 mine = ours[row : row + 1] if self.kind in TEXT_KINDS else ours[start : start + int(counts[row])]
                 worst = max(worst, float(np.abs(mine - theirs).max()))
@@ -129,7 +135,7 @@ class Reference:
     def _same_places(self, pairs: list[tuple[list[Array], list[Array]]]) -> float:
         same, total = 0, 0
         for batch, (ours, theirs) in zip(self.batches, pairs, strict=False):
-            ends = np.cumsum(batch["attention_mask"].sum(1))[:-1]
+            ends = np.cumsum(_real(batch).sum(1))[:-1]
             for a, b in zip(ours, theirs, strict=True):
                 both = zip(np.split(a, ends), np.split(b, ends), strict=True)
                 same += sum(int(one.argmax() == other.argmax()) for one, other in both)
@@ -204,10 +210,26 @@ def _with(
     return some, reference.compare(some, tried)
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    """ONNX Runtime's refusal of a graph: of an operator that it lacks, or of texts of other lengths than the traced."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith("onnxruntime."):
+            raise
+        reason = next(line for line in str(error).splitlines() if line.strip())
+        raise ModelError(
+            f"ONNX Runtime cannot run the exported graph: {reason}",
+            "nothing was written; use a student of another architecture, such as BERT, ELECTRA or DistilBERT (limbeck "
+            "distill --student.family …)",
+        ) from error
+
+
 def _session(graph: Graph) -> Any:
     onnxruntime = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what fails is an exception too
     options.intra_op_num_threads = torch.get_num_threads()
     content = graph.copy().model().SerializeToString()
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -229,8 +251,13 @@ def _as_read(outputs: Sequence[Array], batch: Arrays, kind: Kind) -> list[Array]
     """Of models that answer for every token, without padding."""
     if kind in TEXT_KINDS:
         return list(outputs)
-    real = batch["attention_mask"].astype(bool)
-    return [output[real] for output in outputs]
+    return [output[_real(batch)] for output in outputs]
+
+
+def _real(batch: Arrays) -> Array:
+    """[texts, length] bool: where no padding stands; a model that takes no mask (FNet) reads padding as it comes."""
+    found: Array = batch.get("attention_mask", np.ones_like(batch["input_ids"])).astype(bool)
+    return found
 
 
 def _encode(tokenizer: PreTrainedTokenizerBase, rows: Sequence[tuple[str, str]]) -> Arrays:

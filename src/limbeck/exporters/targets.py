@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
@@ -18,6 +19,10 @@ def check_target(to: str, out: Path) -> None:
         raise KnobError(f"there is no target '{to}'", f"use one of {', '.join(TARGETS)}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise LimbeckError(f"{out} is there already", "choose another folder with --out, or delete it")
+    place = next(each for each in out.absolute().parents if each.exists())
+    if not (place.is_dir() and os.access(place, os.W_OK)):
+        why = "cannot be written to" if place.is_dir() else "is a file, not a folder"
+        raise LimbeckError(f"cannot write {out}: {place} {why}", "choose another folder with --out")
     if missing := [name for name in _NEEDS.get(to, ("onnx", "onnxruntime")) if find_spec(name) is None]:
         extra = "translate" if to == "ctranslate2" else "onnx"
         raise LimbeckError(f"exporting to {to} needs {' and '.join(missing)}", f"pip install 'limbeck[{extra}]'")

@@ -15,7 +15,7 @@ from limbeck.exporters.export import export as write
 from limbeck.exporters.targets import Target, check_target
 from limbeck.jobs.arguments import AnyModel, documented, model_of, settings_of
 from limbeck.jobs.settings import ExportRun, Options
-from limbeck.students.model_folder import find_folder, save_folder
+from limbeck.students.model_folder import find_folder, quiet, save_folder
 from limbeck.tasks.base import Model, task_of
 
 
@@ -53,7 +53,8 @@ def export(
     if mine is None:
         return write(find_folder(source), chosen, place, rows, labels, watcher)
     with tempfile.TemporaryDirectory(prefix="limbeck-export-") as folder:
-        save_folder(mine.network, mine.processor, Path(folder))
+        with quiet():
+            save_folder(mine.network, mine.processor, Path(folder))
         return write(folder, chosen, place, rows, labels, watcher)
 
 

@@ -12,7 +12,7 @@ from limbeck.core.errors import KnobError, LimbeckError
 from limbeck.core.fingerprint import tokenizers_equal
 from limbeck.core.process import is_main
 from limbeck.core.progress import Watcher
-from limbeck.core.record import NO_EXPORT, Artifact, Record
+from limbeck.core.record import Artifact, Failure, Record
 from limbeck.core.task import ENCODER_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS
 from limbeck.data.batches import Split
 from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
@@ -54,7 +54,7 @@ def record_with_exports(finished: Finished, command: str, watcher: Watcher) -> R
 
     A student that translates goes to CTranslate2 unasked. An export that fails is told, and the others go on."""
     made: list[Artifact] = []
-    notes: list[str] = []
+    failed: list[Failure] = []
     unasked = [CTRANSLATE2] if finished.setup.info.is_seq2seq and finished.kind in ("distill", "compare") else []
     for target in (finished.run.export_targets or unasked) if is_main() else ():
         watcher.say(f"exporting the best model to {target}")
@@ -62,9 +62,10 @@ def record_with_exports(finished: Finished, command: str, watcher: Watcher) -> R
             made.append(_exported(target, finished, watcher))
         except LimbeckError as error:
             watcher.say(f"no export to {target}: {error.problem}")
-            notes.append(f"{NO_EXPORT}{target}: {error.problem.rstrip('.')}; {error.remedy}.")
+            (arm, result), reason = finished.best(), f"{error.problem.rstrip('.')}; {error.remedy}."
+            failed.append(Failure(arm=arm.name, seeds=[result.result.seed], export=target, reason=reason))
     record = build_record(finished, command, watcher, made)
-    return record.but(notes=[*record.notes, *notes]) if notes else record
+    return record.but(failed=[*record.failed, *failed]) if failed else record
 
 
 def _exported(target: str, finished: Finished, watcher: Watcher) -> Artifact:

@@ -38,7 +38,7 @@ STATES = TinyBERT(attention=0.0, layers=KEPT)
 SMALL = recipe(
     Recipe(
         "small",
-        "a student of a tenth of the size: hidden states first, then the teacher's answers, on joined texts too",
+        "a student small by design: hidden states first, then the teacher's answers, on joined texts too",
         JIAO_2020,
         lambda task: (
             Apply(Vocabulary()),

@@ -18,7 +18,7 @@ from limbeck.report.charts import CANVASES, EXPORT, STEP, Figure, Legend
 
 NAMED = 24  # marks of a chart that have room for names; of more, the best are named
 SHARES = (0.97, 0.95)  # of the teacher's quality, drawn as thin lines
-FRONT_FROM = 4  # marks from which a front tells more than they do
+FRONT_FROM = 3  # marks from which a front tells more than they do
 PANEL, GAP, MARGIN, ROW = svg.Canvas(480, 330), 40.0, 18.0, 20.0  # of the picture that stands alone
 _ROLE_NAMES = {
     "teacher": "teacher",

@@ -75,11 +75,12 @@ def is_between(record: Record, arm: Arm) -> bool:
 
 def subject_of(record: Record) -> Arm | None:
     """The arm that the record is about: the student, of several the best; or the model trained or measured, of
-    several timed the fastest; or what a chain ends with."""
+    several timed the fastest, first of all a student; or what a chain ends with."""
     if record.kind == "compress" and record.artifacts:
         return models(record)[-1]
     if record.kind == "bench" and (timed := [arm for arm in record.arms if arm.speed]):
-        return min(timed, key=lambda arm: arm.speed.p50_ms if arm.speed else math.inf)
+        ours = [arm for arm in timed if arm.role == "student"] or timed
+        return min(ours, key=lambda arm: arm.speed.p50_ms if arm.speed else math.inf)
     students = n.by_quality(record, n.students_of(record))
     return students[0] if students else n.of_role(record, "model", "baseline") or n.teacher_of(record)
 

@@ -26,7 +26,7 @@ from limbeck.report import models as m
 from limbeck.report.heatmap import HeatMap, heatmap_of
 from limbeck.report.published import PublishedTable, table_of
 from limbeck.report.svg import swatch
-from limbeck.report.table import FLOOR, Cell, Column, cells_of, columns, full, halves, table_rows
+from limbeck.report.table import FLOOR, Cell, Column, cells_of, columns, full, halves, on_page, table_rows
 from limbeck.report.warnings import ReportWarning, warnings
 
 SHOWN_DISAGREEMENTS = 120
@@ -204,7 +204,7 @@ def section(record: Record, anchor: str) -> Section:
     crowded, unit, small = record.kind == "compare", n.units(record), m.is_frontier(record)
     chosen = _chosen(record) if crowded else record.arms
     arms = [arm for arm in chosen if any(run.per_class for run in arm.runs)]
-    keys, costs = halves(record) if crowded and unit.decoded else (full(record), ())
+    keys, costs = halves(record) if crowded and unit.decoded else (on_page(record), ())
     uneven = len({len(arm.runs) for arm in record.arms if arm.role != "teacher"}) > 1
     more = ("seeds",) if uneven and not unit.decoded else ()
     judged = [_judged(row, unit.judged) for row in record.disagreements[:SHOWN_DISAGREEMENTS]]

@@ -29,6 +29,7 @@ PAPER = (
     *("quality", "bleu_beam", "beam_gain", "chrf", "perplexity", "perplexity_of_teacher", "p_best", "agreement"),
     *("parameters", "bytes", "p50", "throughput"),
 )
+TRANSLATED = ("quality", "bleu_beam", "smaller", "faster", "bytes", "p50", "throughput")  # of which a file was made
 EXPORTED = ("quality", "smaller", "faster", "change", "agreement", "parameters", "bytes", "p50", "throughput")
 CHAIN = ("smaller", "faster", "quality", "change", "bytes", "parameters", "p50", "training")
 BENCH = ("smaller", "faster", "quality", "bytes", "load", "peak", "p50", "interval", "p95", "p99", "throughput")
@@ -46,7 +47,10 @@ _FIRST_TO_GO = (
     *("start", "interval", "throughput", "p99", "peak", "load", "p95", "agreement", "parameters", "shape"),
     *("training", "change", "bytes", "p50", "verdict", "p_best", "bleu_beam", "gain"),
 )
-_OF_TRANSLATORS = ("start", "shape", "verdict", "gain", "p_best", "parameters", "bytes", "bleu_beam", "throughput")
+_OF_TRANSLATORS = (
+    *("start", "shape", "verdict", "gain", "p_best", "parameters", "bytes", "bleu_beam", "throughput", "p50"),
+    *("faster", "smaller"),  # which the sentence below the table tells too
+)
 _OF_SOME = ("gain", "verdict", "change", "smaller", "faster", "training")  # which some models cannot have
 WIDEST = 24  # characters of a name before it is folded, where nothing else is left to go
 FLOOR = "floor"
@@ -97,15 +101,23 @@ def brief(records: Sequence[Record]) -> tuple[str, ...]:
     if kind in ("bench", "compress"):
         return BENCH if kind == "bench" else CHAIN
     if n.all_decoded(records):
-        return (*DECODED, "shape", "gain", "verdict") if kind == "compare" else DECODED
+        exported = len(records) == 1 and m.is_frontier(records[0])
+        return (*DECODED, "shape", "gain", "verdict") if kind == "compare" else TRANSLATED if exported else DECODED
     return COMPARED if kind == "compare" else EXPORTED if any(map(m.is_frontier, records)) else BRIEF
 
 
 def full(record: Record) -> tuple[str, ...]:
-    """The columns of a record's own card and, of a comparison, of its page."""
+    """The columns of a record's own card; most pages have the same."""
     if not n.units(record).decoded or record.kind in ("bench", "compress"):
         return brief([record])
-    return (*PAPER, "shape", "gain", "verdict") if record.kind == "compare" else PAPER
+    return (*PAPER, "shape", "gain", "verdict") if record.kind == "compare" else (*PAPER, "smaller", "faster", "change")
+
+
+def on_page(record: Record) -> tuple[str, ...]:
+    """As many columns as a page is wide; what a translator's has no room for stands among all metrics."""
+    wide = n.units(record).decoded and record.kind not in ("bench", "compress", "compare")
+    exported = (*TRANSLATED, "chrf", "change", "agreement", "parameters")
+    return exported if wide and m.is_frontier(record) else full(record)
 
 
 def halves(record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -128,8 +140,8 @@ def columns(records: Sequence[Record], keys: Sequence[str] = ()) -> list[Column]
         Column("shape", "shape", _shape, "layers and width"),
         Column("start", "starts from", _start, "where its weights come from", in_words=True),
         _quality_column(records),
-        *(() if first else ratios),
         *(_paper_columns(records) if decoded else ()),
+        *(() if first else ratios),
         *_other_columns(records),
     ]
     rows = [(record, model) for record in records for model in m.models(record)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from limbeck.core.record import NO_EXPORT, Arm, Record, Speed
+from limbeck.core.record import Arm, Failure, Record, Speed
 from limbeck.report import chain
 from limbeck.report import figures as n
 from limbeck.report import models as m
@@ -30,7 +30,8 @@ def warnings(record: Record) -> list[ReportWarning]:
         *([ReportWarning(QUICK, True)] if record.quick else []),
         *(ReportWarning(text, True) for text in (*_constants(record), *_floored(record))),
         *_overlap(record),
-        *(ReportWarning(text, True) for text in (*failure_sentences(record), *_unexported(record), *_busy(record))),
+        *(ReportWarning(_sentence(record, one), _was_wanted(record, one)) for one in record.failed),
+        *(ReportWarning(text, True) for text in _busy(record)),
         *_parity(record),
         *(ReportWarning(text, False) for text in (*_resegmented(record), *_nothing_bought(record), *_doubts(record))),
     ]
@@ -83,21 +84,23 @@ def _overlap(record: Record) -> Iterator[ReportWarning]:
 
 
 def failure_sentences(record: Record) -> list[str]:
-    titles = {arm.name: arm.title for arm in record.arms}
-    return [
-        f"“{titles.get(one.arm, one.arm)}” {f'failed{_seeds(one.seeds)}' if one.seeds else 'was refused'}: {one.reason}"
-        for one in record.failed
-    ]
+    return [_sentence(record, one) for one in record.failed]
+
+
+def _sentence(record: Record, one: Failure) -> str:
+    if one.export:
+        return f"No export to {one.export}: {one.reason}"
+    title = next((arm.title for arm in record.arms if arm.name == one.arm), one.arm)
+    return f"“{title}” {f'failed{_seeds(one.seeds)}' if one.seeds else 'was refused'}: {one.reason}"
+
+
+def _was_wanted(record: Record, one: Failure) -> bool:
+    """Translators are exported unasked."""
+    return not one.export or bool(record.knobs.get("export"))
 
 
 def _seeds(seeds: Sequence[int]) -> str:
     return f" with seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
-
-
-def _unexported(record: Record) -> Iterator[str]:
-    """Exports that were asked for."""
-    if record.knobs.get("export"):
-        yield from (note for note in record.notes if note.startswith(NO_EXPORT))
 
 
 def _busy(record: Record) -> Iterator[str]:

@@ -67,6 +67,7 @@ def save_folder(network: PreTrainedModel, processor: Any, folder: Path) -> None:
     if backend := getattr(processor, "backend_tokenizer", None):
         backend.no_truncation()
         backend.no_padding()
+    getattr(processor, "init_kwargs", {}).pop("local_files_only", None)  # how it was opened, not what it is
     for name in ("padding_side", "truncation_side"):  # save_pretrained writes them only as they were when it was made
         made, side = getattr(processor, "init_kwargs", {}), getattr(processor, name, None)
         if side != made.get(name, getattr(type(processor), name, None)):
