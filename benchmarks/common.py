@@ -191,9 +191,9 @@ def sentences(rows: int) -> Corpus:
     """Rotten Tomatoes from the package index; always the same rows."""
     from limbeck.data.settings import DataSettings
     from limbeck.data.sources.demo import demo_rows
-    from limbeck.students.load import load
+    from limbeck.data.text.examples import read_texts
 
-    return load(DataSettings(limit=rows, max_length=MAX_LENGTH), demo_rows())
+    return read_texts(DataSettings(limit=rows, max_length=MAX_LENGTH), demo_rows())
 
 
 def make_distiller(

@@ -18,6 +18,7 @@ from limbeck.objectives.tinybert import TinyBERT
 from limbeck.students.sizes import shape_of
 from limbeck.teachers.live import LiveTeacher
 from limbeck.teachers.logits import LogitsCache
+from limbeck.training import fast_loop
 from limbeck.training.callbacks import COMPLETE, Watch
 from limbeck.training.schedule import Schedule
 from limbeck.training.trainer import Distiller
@@ -108,6 +109,20 @@ def test_a_run_resumed_in_the_middle_of_an_epoch_ends_like_an_unbroken_one(tmp_p
     resumed.train(resume_from_checkpoint=checkpoint)
     assert same(weights(whole), weights(resumed))
     assert whole.curve()[-1].dev == resumed.curve()[-1].dev
+
+
+@pytest.mark.parametrize("objective", [1.0 * Labels(), 0.5 * Labels() + 0.5 * SoftTargets()], ids=["labels", "both"])
+def test_the_loop_for_small_models_trains_the_same_weights(tmp_path, corpus, teacher, monkeypatch, objective):
+    """Rows of unequal length, some without a label, and dropout."""
+    fast, ordinary = (distiller(tmp_path / name, corpus, teacher, objective=objective) for name in "ab")
+    assert fast_loop.fits(fast)
+    fast.train()
+    monkeypatch.setattr(fast_loop, "MOST_PRODUCTS", 0.0)
+    assert not fast_loop.fits(ordinary)
+    ordinary.train()
+    assert same(weights(fast), weights(ordinary))
+    assert fast.curve() == ordinary.curve()
+    assert fast.state.total_flos == ordinary.state.total_flos
 
 
 def test_a_half_written_checkpoint_is_passed_over(tmp_path, corpus, teacher):

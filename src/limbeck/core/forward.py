@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from limbeck.core.tap import Heads, eval_mode, tapped
-from limbeck.core.trace import ONLY_LOGITS, Batch, Projection, Request, Trace, Want
+from limbeck.core.trace import ATTENTION_PARTS, ONLY_LOGITS, Batch, Projection, Request, Trace, Want
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 NOWHERE = -1e4  # logit of a place where no answer can lie: its probability is 0, and gradients stay finite
 _ADDED = "final_logits_bias"  # what BART and Marian add to their logits, most often zeros
+_KNOWN: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()  # function → names of its parameters
 _PLAIN: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # model → its logits are one product
 
 
@@ -69,6 +70,8 @@ def _pool(states: Tensor, batch: Batch, ask: Request) -> Tensor:
 
 
 def _heads(seen: list[Heads], ask: Request) -> dict[str, Any]:
+    if not ask.want & ATTENTION_PARTS:
+        return {}
     shown = {
         "attention": [heads.scores for heads in seen],
         "queries": [heads.queries for heads in seen],
@@ -132,9 +135,16 @@ def _logits(outputs: Any) -> Tensor:
 
 
 def _options(model: nn.Module, ask: Request) -> dict[str, bool]:
-    known = inspect.signature(model.forward).parameters
+    known = _parameters(getattr(model.forward, "__func__", model.forward))
     options = {"output_hidden_states": bool(ask.want & (Want.HIDDEN | Want.POOLED)), "use_cache": False}
     return {name: value for name, value in options.items() if name in known or (value and "kwargs" in known)}
+
+
+def _parameters(function: Any) -> frozenset[str]:
+    """Names of a function's parameters, looked up once: that takes as long as a layer of a small model."""
+    if function not in _KNOWN:
+        _KNOWN[function] = frozenset(inspect.signature(function).parameters)
+    return _KNOWN[function]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Flag, auto
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from limbeck.core.errors import MismatchError
@@ -71,10 +72,13 @@ class Request:
 ONLY_LOGITS, NOTHING = Request(), Request(Want.NOTHING)
 
 
+@cache
 def _nothing() -> Tensor:
+    """One for all: making a dozen for every batch takes longer than the loss of a small model."""
     import torch
 
-    return torch.empty(0)
+    with torch.inference_mode(False):  # else who asks first, in a teacher's pass, would make it unfit for training
+        return torch.empty(0)
 
 
 # What is kept of a teacher's distribution over a vocabulary: its top, or ids drawn from it. Both speak of a flat list

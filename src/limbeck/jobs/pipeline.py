@@ -34,7 +34,7 @@ from limbeck.jobs.trial import ARMS, FAILED, TrialResult, run_trial
 from limbeck.measure.size import size_of
 from limbeck.measure.speed import measuring
 from limbeck.tasks.base import COLLECTING, Model, Setup, task_of
-from limbeck.training.trainer import check_loggers
+from limbeck.training.arguments import check_loggers
 
 
 def run(

@@ -138,7 +138,9 @@ class Labels(Objective):
 
         self._check(batch.task)
         # Rows are selected before the loss: the label of an unlabelled row may be any filler.
-        logits, labels = student.logits[batch.has_label], batch.labels[batch.has_label]
+        logits, labels, count = student.logits, batch.labels, batch.has_label.sum()
+        if count < batch.has_label.numel():
+            logits, labels = logits[batch.has_label], labels[batch.has_label]
         how = self._weights(batch.task, logits), self.label_smoothing
         if batch.task.single_label or batch.task.in_windows:
             each = hard_cross_entropy(logits, labels, *how)
@@ -146,7 +148,7 @@ class Labels(Objective):
             each = hard_binary_cross_entropy(logits, labels, *how)
         else:
             each = squared_distance(labels.view(-1, 1), logits.view(-1, 1))
-        return {"labels": Mean(each.sum(), batch.has_label.sum())}
+        return {"labels": Mean(each.sum(), count)}
 
     def __str__(self) -> str:
         knobs = {"class_weights": self.class_weights, "label_smoothing": self.label_smoothing}

@@ -26,7 +26,7 @@ def weighted_sum(
             for name, mean in part.terms(student, teacher, batch).items():
                 value = mean.over(rows[part.rows] if rows else None)
                 values.append((name, value))
-                parts.append(weight * value)
+                parts.append(value if weight == 1 else weight * value)
     if over_tokens:
         from limbeck.functional.chunked import token_terms
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -106,12 +106,15 @@ class HoldMask(TrainerCallback):
 
     def __init__(self, mask: Mask) -> None:
         self.mask = mask
+        self._hold: Callable[[], None] | None = None
 
     def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        self.mask.hold(model)
+        self._hold = self.mask.holder(model)
+        self._hold()
 
     def on_optimizer_step(self, args: TrainingArguments, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        self.mask.hold(model)
+        self._hold = self._hold or self.mask.holder(model)
+        self._hold()
 
 
 class HoldNorm(TrainerCallback):
