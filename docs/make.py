@@ -32,6 +32,7 @@ from limbeck.jobs.ticket_settings import TicketRun
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
 from limbeck.report.frontier import picture as frontier_picture
+from limbeck.report.published import markdown_published, table_of
 from limbeck.report.summary import conclusion, gap_sentences
 from limbeck.report.table import markdown_table
 
@@ -174,6 +175,8 @@ def measured(record: Record) -> str:
     """The arms and what their comparison says; of many comparisons those of the default, by the main metric."""
     default = [c for c in record.comparisons if c.better == DEFAULT and c.metric == record.metric]
     said = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
+    if record.published and (table := table_of(record)):
+        return f"{markdown_published(table)}\n\n{record.finding}\n"
     if record.kind == "compare":
         said = order(record) or next(iter(gap_sentences(record)), "")
     return f"{markdown_table([record])}\n\n{said}".rstrip() + "\n"
