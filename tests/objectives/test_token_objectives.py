@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from limbeck.core.card import METHODS
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.objective import TokenObjective, wants
-from limbeck.core.task import TEXT_KINDS, WINDOW_KINDS, TaskInfo
+from limbeck.core.task import WHOLE_KINDS, WINDOW_KINDS, TaskInfo
 from limbeck.core.trace import Batch, Projection, Sampled, Trace, Want
 from limbeck.functional.truncated import draw, top_of
 from limbeck.objectives import (
@@ -433,8 +433,8 @@ def test_objectives_of_texts_and_of_tokens_do_not_serve_each_other():
     for card in METHODS.values():
         if issubclass(card.cls, TokenObjective) or card.cls in (Cosine, NextSentence):
             assert "mask-fill" in card.cls.serves, card.name
-            assert not {*TEXT_KINDS, *WINDOW_KINDS} & {*card.cls.serves}, card.name
-    assert Labels().serves == (*TEXT_KINDS, *WINDOW_KINDS)
+            assert not {*WHOLE_KINDS, *WINDOW_KINDS} & {*card.cls.serves}, card.name
+    assert Labels().serves == (*WHOLE_KINDS, *WINDOW_KINDS)
 
 
 def test_the_cards_explain_which_form_to_take():

@@ -185,7 +185,7 @@ def box(node: ET.Element) -> svg.Box:
 
 
 def test_a_level_far_from_all_values_does_not_press_them_together() -> None:
-    level = plots.Level(10.0, "floor", "floor")
+    level = plots.ReferenceLine(10.0, "floor", "floor")
     assert level.is_near([12.0, 15.0])
     assert not level.is_near([80.0, 82.0])
 

@@ -79,7 +79,7 @@ def test_drawings_are_well_formed_and_escaped() -> None:
         plots.scatter([plots.Point(1, 2, "student", name, name, (1.9, 2.1), 0.1)], *2 * [plots.Axis(name)], size, name),
         plots.line_chart(
             [plots.Line(((0, 1), (1, 2)), "student", tip=name, ring=(1, 2))],
-            plots.Level(3, name, "teacher"),
+            plots.ReferenceLine(3, name, "teacher"),
             name,
             plots.Axis(name),
             size,

@@ -87,12 +87,12 @@ def tested(record: Record) -> str:
     return "" if record.kind in ("eval", "bench") else "test"
 
 
-def floor_level(record: Record) -> plots.Level | None:
+def floor_level(record: Record) -> plots.ReferenceLine | None:
     """What needs no model, on the axis of the primary metric."""
     value, metric = record.floor.quality.get(record.metric) if record.floor else None, n.primary(record)
     if record.floor is None or not n.known(value):
         return None
-    return plots.Level(factor(metric) * value, record.floor.title, "floor", n.score(metric, value))
+    return plots.ReferenceLine(factor(metric) * value, record.floor.title, "floor", n.score(metric, value))
 
 
 def wide_range(metric: Metric, values: Sequence[float]) -> bool:
@@ -126,7 +126,7 @@ def standing(record: Record) -> Figure | None:
     title = n.opening(f"{metric.title} of every model")
     words = f"{title}, the best first: " + ", ".join(f"{row.label} {row.text}" for row in rows)
     axis, floor = axis_of(metric, tested(record), [row.value for row in rows]), floor_level(record)
-    levels = [plots.Level(level, "teacher", "teacher")] if level is not None else []
+    levels = [plots.ReferenceLine(level, "teacher", "teacher")] if level is not None else []
     caption = "The best first. "
     caption += "Faint dots are single seeds. " if any(len(row.seeds) > 1 for row in rows) else "One seed each. "
     caption += "The dashes are the teacher. " if levels else ""

@@ -67,12 +67,12 @@ def curve_panels(record: Record) -> list[Markup]:
     ]
 
 
-def _teacher_level(teacher: Arm, metric: Metric) -> plots.Level | None:
+def _teacher_level(teacher: Arm, metric: Metric) -> plots.ReferenceLine | None:
     """The teacher's own dev figure. Its test figure has no place on this axis."""
     best = max if metric.higher_is_better else min
     curves = [(run, at) for run in teacher.runs if (at := _dev_curve(run, metric))]
     on_dev = n.spread([at.get(run.best_step, best(at.values())) for run, at in curves])
-    return plots.Level(on_dev.mean, "teacher", "teacher") if on_dev else None
+    return plots.ReferenceLine(on_dev.mean, "teacher", "teacher") if on_dev else None
 
 
 def _dev_curve(run: SeedResult, metric: Metric) -> dict[int, float]:

@@ -172,7 +172,7 @@ def _trade_off(
 
 
 def _caption(
-    metric: Metric, points: Sequence[plots.Point], records: Sequence[Record], shares: Sequence[plots.Level]
+    metric: Metric, points: Sequence[plots.Point], records: Sequence[Record], shares: Sequence[plots.ReferenceLine]
 ) -> str:
     several = len(records) == 1 and records[0].kind == "compare"
     caption = f"Better lies {'up' if metric.higher_is_better else 'down'} and to the left."
@@ -190,14 +190,14 @@ def _caption(
     return caption + (" The best of each size is named, the others when pointed at." if len(points) > NAMED else "")
 
 
-def _shares(records: Sequence[Record], points: Sequence[plots.Point]) -> list[plots.Level]:
+def _shares(records: Sequence[Record], points: Sequence[plots.Point]) -> list[plots.ReferenceLine]:
     """97 and 95 % of what the reference reaches, where all have the same one and more is better."""
     metric, heights = n.primary(records[0]), [p.y for p in points]
     of_all = [n.quality(arm, metric.name) for record in records if (arm := m.reference_of(record))]
     whole = n.in_common([round(found.mean, 9) for found in of_all if found], 0.0)
     if not metric.higher_is_better or whole <= 0 or not any(map(m.is_frontier, records)):
         return []
-    levels = [plots.Level(charts.factor(metric) * s * whole, n.percent(s, 0), "teacher") for s in SHARES]
+    levels = [plots.ReferenceLine(charts.factor(metric) * s * whole, n.percent(s, 0), "teacher") for s in SHARES]
     return [level for level in levels if level.is_near(heights)]
 
 

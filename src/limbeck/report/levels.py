@@ -131,7 +131,7 @@ def _chart(
     tone = tones(record)
     lines = [line for arm in arms for line in _lines(arm, tone[arm.name], value)]
     whole = [line.points[0][1] for line in lines if line.points[0][0] == 0 and not line.faint]
-    level = plots.Level(whole[0], "all weights", "teacher") if metric and whole else None
+    level = plots.ReferenceLine(whole[0], "all weights", "teacher") if metric and whole else None
     heights = [y for line in lines for _, y in line.points]
     axis = axis_of(metric, tested(record), heights) if metric else plots.Axis("step of the training")
     caption = "One seed."

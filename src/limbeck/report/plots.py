@@ -57,7 +57,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Level:
+class ReferenceLine:
     """A dashed line across the axis of values, with its name. Far from all values it would press them together: then
     an arrow at the edge points to it."""
 
@@ -132,8 +132,8 @@ def scatter(
     canvas: svg.Canvas,
     title: str,
     apart: bool = True,
-    level: Level | None = None,
-    thin: Sequence[Level] = (),
+    level: ReferenceLine | None = None,
+    thin: Sequence[ReferenceLine] = (),
     edge: Sequence[Point] = (),
 ) -> Markup:
     """Every mean a marker with its name, every seed a faint dot beside it, one standard deviation up and down as a
@@ -184,7 +184,7 @@ def _front(edge: Sequence[Point], plot: Axes) -> Iterator[str]:
         yield svg.element("path", d=path, class_="front")
 
 
-def _thin(level: Level, plot: Axes, marks: Sequence[svg.Box]) -> tuple[list[str], svg.Box]:
+def _thin(level: ReferenceLine, plot: Axes, marks: Sequence[svg.Box]) -> tuple[list[str], svg.Box]:
     """A thin line with its name above it, at the first place from the right that no mark holds."""
     y, wide = plot.y(level.at), svg.text_width(level.label)
     places = [svg.Box(x - wide, y - svg.FONT, x, y - 1) for x in range(int(plot.x.end), int(plot.x.start + wide), -8)]
@@ -193,7 +193,7 @@ def _thin(level: Level, plot: Axes, marks: Sequence[svg.Box]) -> tuple[list[str]
     return [line, svg.text(free.right, y - 3, level.label, "end", "halo")], free
 
 
-def _level(level: Level, plot: Axes, near: bool) -> tuple[list[str], list[svg.Box]]:
+def _level(level: ReferenceLine, plot: Axes, near: bool) -> tuple[list[str], list[svg.Box]]:
     """The dashed line and its name, or an arrow at the edge; and the place that they take."""
     above = level.at > plot.y.high
     y = plot.y(level.at) if near else plot.y.end if above else plot.y.start
@@ -249,7 +249,7 @@ def _chains(points: Sequence[Point], xs: Sequence[float], plot: Axes) -> Iterato
 
 def line_chart(
     lines: Sequence[Line],
-    level: Level | None,
+    level: ReferenceLine | None,
     x_title: str,
     y: Axis,
     canvas: svg.Canvas,
@@ -315,7 +315,7 @@ def intervals(rows: Sequence[Interval], x: Axis, width: float, title: str) -> Ma
     return svg.picture(parts, svg.Canvas(width, floor + 40), title)
 
 
-def dots(rows: Sequence[Value], x: Axis, width: float, title: str, levels: Sequence[Level] = ()) -> Markup:
+def dots(rows: Sequence[Value], x: Axis, width: float, title: str, levels: Sequence[ReferenceLine] = ()) -> Markup:
     """Each model on a line of its own, in the order given, on one axis; levels are marked beside each of them."""
     reach = [v for row in rows for v in (*row.seeds, row.value - (row.sd or 0), row.value + (row.sd or 0))]
     levels = [level for level in levels if level.is_near(reach)]
