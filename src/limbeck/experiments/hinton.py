@@ -42,6 +42,11 @@ TEACHER = (
     *("--train.evals-per-epoch", 1, "--measure.no-speed"),
 )
 MISSING = {"no-threes": (3,), "sevens-eights": (7, 8)}  # the classes whose bias is shifted
+DEPARTURES = (  # from the paper, for the report
+    "The large network drops 10 % of the inputs and 30 % of hidden units, the paper's 20 % and 50 %; "
+    "students train for 25 epochs.",
+    "These settings were chosen on a trial run on MNIST whose test errors were seen: its test set is not blind.",
+)
 PLAIN, SOFT, JITTER, TEACHES = "finetune", "T20", "jitter", "teacher"
 
 
@@ -71,6 +76,8 @@ def _of_seed(conditions: Conditions, seed: int) -> Sequence[Part]:
 
 
 def conclude(conditions: Conditions) -> Record:
+    from limbeck.jobs.record import UNTUNED  # which imports torch
+
     seeds = list(range(conditions.seeds))
     homes = [conditions.out / f"seed-{seed}" for seed in seeds]
     students, missing = (
@@ -102,7 +109,7 @@ def conclude(conditions: Conditions) -> Record:
         finding=sentence(_claims(found)),
         figures={**students.figures, **figures},
         seconds={**students.seconds, **missing.seconds},
-        notes=list(dict.fromkeys([*students.notes, *missing.notes])),
+        notes=[*DEPARTURES, *(note for note in dict.fromkeys([*students.notes, *missing.notes]) if note != UNTUNED)],
     )
 
 

@@ -134,10 +134,6 @@ def _measured(record: Record, arms: Sequence[Arm], rounds: Sequence[int]) -> dic
         ours, dense = found[f"ticket {number}, stop"], found["dense, stop"]
         found[f"sooner {number}"] = [100 * (1 - mine / whole) for mine, whole in zip(ours, dense, strict=True)]
         found[f"gain {number}"] = _less(found[f"ticket {number}, at stop"], found["dense, at stop"])
-        found[f"reinit slower {number}"] = [
-            other / mine for other, mine in zip(found[f"reinit {number}, stop"], ours, strict=True)
-        ]
-        found[f"reinit below {number}"] = _less(found[f"ticket {number}, at stop"], found[f"reinit {number}, at stop"])
     return found
 
 

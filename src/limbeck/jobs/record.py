@@ -31,6 +31,7 @@ from limbeck.tasks.base import Setup
 TOGETHER = 0.95  # how sure all intervals are at once
 TEACHER = "teacher"
 TIMED_ONCE = "Models of one shape were timed once."
+UNTUNED = "Nothing was tuned: every column ran with the knobs of its recipe and of this run, once for each seed."
 
 
 @dataclass(frozen=True)
@@ -267,12 +268,11 @@ def _student_notes(finished: Finished) -> list[str]:
 
 
 def _comparison_notes(finished: Finished) -> list[str]:
-    tuned = "Nothing was tuned: every column ran with the knobs of its recipe and of this run, once for each seed."
     origins: dict[str, list[str]] = {}
     for arm in finished.columns:
         origins.setdefault(arm.start.origin, []).append(arm.name)
     return [
-        *([tuned] if len(finished.columns) > 1 else []),
+        *([UNTUNED] if len(finished.columns) > 1 else []),
         *(f"{', '.join(names)}: {origin}" for origin, names in origins.items()),
     ]
 
