@@ -44,7 +44,8 @@ class Schedule(Settings):
     hold_zeros: bool = knob(True, "weights of a pruned model that are 0 stay 0")
     bucket: bool = knob(True, "put texts of like length into one batch; faster, same examples per epoch")
     precision: Literal["fp32", "bf16", "fp16"] = knob(
-        "fp32", "arithmetic of the forward pass; bf16 and fp16 pay on a GPU only"
+        "fp32",
+        "arithmetic of the forward pass; bf16 pays on a GPU and on processors with AVX512-BF16 or AMX, fp16 on a GPU",
     )
     report_to: str = knob(
         "none", "loggers of transformers.Trainer, comma-separated, such as tensorboard, wandb, mlflow", free=True
