@@ -41,6 +41,7 @@ from limbeck.training import fast_loop
 from limbeck.training.arguments import check_loggers, training_arguments
 from limbeck.training.bridges import bridges_of
 from limbeck.training.callbacks import COMPLETE, MarkComplete, without_prefix
+from limbeck.training.denormals import flushed_denormals
 from limbeck.training.progressive import freeze_above, freeze_encoder, slow_below
 from limbeck.training.schedule import Schedule
 from limbeck.training.standardise import Scale, standardised
@@ -196,7 +197,7 @@ class Distiller(ObjectiveTrainer):
         stopped += freeze_encoder(self.model) if self._only_head else []
         try:
             self.scale = scale
-            with quiet(), standardised(self.model, scale) if scale else nullcontext():
+            with quiet(), flushed_denormals(), standardised(self.model, scale) if scale else nullcontext():
                 return super().train(*args, **kwargs)
         finally:
             self.scale = None
