@@ -7,36 +7,21 @@ import torch
 from transformers import TrainerCallback
 
 import limbeck as package
-from limbeck import distill, train
+from limbeck import distill
 from limbeck.core.record import Record
 from limbeck.training import fast_loop
 from running import files, limbeck
 from tiny import make_classifier, make_rows, make_tokenizer, write_csv
 
-QUICK = ("--epochs", 6, "--measure.no-speed", "--measure.bootstrap", 200, "--batch-size", 16, "--train.threads", 1)
+QUICK = ("--epochs", 8, "--measure.no-speed", "--measure.bootstrap", 200, "--batch-size", 16, "--train.threads", 1)
 SIZES = ("--student.embedding", 16, "--student.ngram-embedding", 8, "--student.buckets", 512)
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory):
-    return write_csv(tmp_path_factory.mktemp("data") / "texts.csv", make_rows(400))
-
-
-@pytest.fixture(scope="module")
-def teacher(texts, tmp_path_factory):
-    """One that knows the answers."""
-    folder = tmp_path_factory.mktemp("teacher")
-    made = make_classifier(layers=1, seed=5), make_tokenizer()
-    found = train(made, texts, epochs=4, learning_rate=3e-3, batch_size=16, measure={"speed": False, "bootstrap": 200})
-    found.save(folder / "model")
-    return folder / "model"
-
-
-@pytest.fixture(scope="module")
-def run(texts, teacher, tmp_path_factory):
+def run(reviews, taught, tmp_path_factory):
     out = tmp_path_factory.mktemp("static") / "run"
     said = limbeck(
-        "distill", "--recipe", "static", "--teacher", teacher, "--data", texts, "--out", out, *QUICK, *SIZES,
+        "distill", "--recipe", "static", "--teacher", taught, "--data", reviews, "--out", out, *QUICK, *SIZES,
         "--export", "numpy-int8",
     )  # fmt: skip
     assert said.code == 0, said.err
@@ -56,23 +41,23 @@ def test_it_learns_and_stands_beside_its_baseline(run):
     assert "16 per piece" in (run / "report.html").read_text(encoding="utf-8")
 
 
-def test_every_verb_takes_it(run, texts, tmp_path):
+def test_every_verb_takes_it(run, reviews, tmp_path):
     text = "a good film"
     said = [limbeck("predict", one, text) for one in (run, run / "student", run / "export" / "numpy-int8")]
     assert {one.code for one in said} == {0}, [one.err for one in said]
     assert len({one.out.split("\t")[0] for one in said}) == 1
-    exported = limbeck("export", run, "--to", "numpy", "--data", texts, "--out", tmp_path / "numpy")
+    exported = limbeck("export", run, "--to", "numpy", "--data", reviews, "--out", tmp_path / "numpy")
     assert exported.code == 0, exported.err
-    assert limbeck("eval", run, "--data", texts, "--teacher", run / "student").code == 0
-    assert limbeck("eval", tmp_path / "numpy", "--data", texts).code == 0
-    again = limbeck("train", "--model", run / "student", "--data", texts, "--out", tmp_path / "more", *QUICK)
+    assert limbeck("eval", run, "--data", reviews, "--teacher", run / "student").code == 0
+    assert limbeck("eval", tmp_path / "numpy", "--data", reviews).code == 0
+    again = limbeck("train", "--model", run / "student", "--data", reviews, "--out", tmp_path / "more", *QUICK)
     assert again.code == 0, again.err
 
 
-def test_it_is_a_column_with_a_baseline_of_its_own(texts, teacher, tmp_path):
+def test_it_is_a_column_with_a_baseline_of_its_own(reviews, taught, tmp_path):
     out = tmp_path / "run"
     said = limbeck(
-        "compare", "--recipes", "finetune,static", "--teacher", teacher, "--data", texts, "--out", out, *QUICK,
+        "compare", "--recipes", "finetune,static", "--teacher", taught, "--data", reviews, "--out", out, *QUICK,
         "--epochs", 1,
     )  # fmt: skip
     assert said.code == 0, said.err
@@ -98,13 +83,13 @@ class Cutting(TrainerCallback):
             raise Cut
 
 
-def test_a_run_cut_off_resumes_to_the_same_weights(texts, teacher, tmp_path):
+def test_a_run_cut_off_resumes_to_the_same_weights(reviews, taught, tmp_path):
     sizes = package.Shrink(family="static", embedding=16, ngram_embedding=8, buckets=512)
     knobs = {"epochs": 2, "batch_size": 16, "train": {"threads": 1}, "baseline": False}
     knobs |= {"recipe": "static", "student": sizes, "measure": {"speed": False, "bootstrap": 200}}
-    whole = distill(str(teacher), texts, out=tmp_path / "whole", **knobs)
+    whole = distill(str(taught), reviews, out=tmp_path / "whole", **knobs)
     with pytest.raises(Cut):
-        distill(str(teacher), texts, out=tmp_path / "cut", callbacks=[Cutting(30)], **knobs)
+        distill(str(taught), reviews, out=tmp_path / "cut", callbacks=[Cutting(30)], **knobs)
     assert any("checkpoint-" in name for name in files(tmp_path / "cut"))
     distill(out=tmp_path / "cut", resume=True)
     weights = [(tmp_path / name / "student" / "model.safetensors").read_bytes() for name in ("whole", "cut")]
@@ -112,22 +97,22 @@ def test_a_run_cut_off_resumes_to_the_same_weights(texts, teacher, tmp_path):
     assert whole.model.reader.ngrams.weight.count_nonzero() > 0
 
 
-def test_it_takes_the_loop_of_small_models(texts, teacher, tmp_path, monkeypatch):
+def test_it_takes_the_loop_of_small_models(reviews, taught, tmp_path, monkeypatch):
     found = []
     fits = fast_loop.fits
     monkeypatch.setattr(fast_loop, "fits", lambda trainer: found.append(fits(trainer)) or found[-1])
     distill(
-        str(teacher), texts, recipe="static", out=tmp_path / "run", max_steps=2, baseline=False,
+        str(taught), reviews, recipe="static", out=tmp_path / "run", max_steps=2, baseline=False,
         measure={"speed": False, "bootstrap": 200},
     )  # fmt: skip
     assert found
     assert all(found)
 
 
-def test_what_it_cannot_have_is_refused_before_the_first_step(texts, teacher, tmp_path):
+def test_what_it_cannot_have_is_refused_before_the_first_step(reviews, taught, tmp_path):
     def refused(*flags):
         out = tmp_path / "refused"
-        said = limbeck("distill", "--teacher", teacher, "--data", texts, "--out", out, *QUICK, *flags)
+        said = limbeck("distill", "--teacher", taught, "--data", reviews, "--out", out, *QUICK, *flags)
         assert said.code == 2, said.out
         assert not (out / "arms").exists()
         shutil.rmtree(out, ignore_errors=True)
