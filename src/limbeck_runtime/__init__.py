@@ -1,11 +1,12 @@
-"""Answers with models that `limbeck export` wrote for ONNX Runtime; needs neither torch nor transformers.
+"""Answers with models that `limbeck export` wrote for ONNX Runtime or NumPy; needs neither torch nor transformers.
 
     import limbeck_runtime
 
     model = limbeck_runtime.load("small-onnx")
     model.predict(["a lovely film"])  # [{"label": "positive", "probability": 0.98}]
 
-or `python -m limbeck_runtime small-onnx "a lovely film"`. NumPy, tokenizers and onnxruntime are all it imports.
+or `python -m limbeck_runtime small-onnx "a lovely film"`. NumPy, tokenizers and onnxruntime are all it imports; of
+static models safetensors in the place of the latter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The folder that an export leaves: which files it has, what `limbeck.json` says, and whether all of it is whole.
 
 model.onnx  config.json  tokenizer.json  tokenizer_config.json  limbeck.json (sealed, with checksums of the others)
+
+A static model has static.safetensors in the place of model.onnx: NumPy runs it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from typing import Any
 from limbeck_runtime.checksum import FILES, DamagedError, check_files, read_sealed
 
 FACTS, GRAPH, TOKENIZER, TOKENIZER_CONFIG = "limbeck.json", "model.onnx", "tokenizer.json", "tokenizer_config.json"
+VECTORS, CONFIG = "static.safetensors", "config.json"
+NUMPY, ONNX = "NumPy", "ONNX Runtime"  # engines
 FORMAT = 1
 TEXT_KINDS = ("classify", "multilabel", "regress")
 KINDS = (*TEXT_KINDS, "tag", "answer", "mask-fill")
@@ -45,12 +49,14 @@ class Facts:
     precision: str = ""
     parameters: tuple[int, ...] = ()  # all, and those outside the tables of embeddings
     parent: str = ""  # fingerprint of the model it was made from
+    engine: str = ONNX
     files: Mapping[str, str] = field(default_factory=dict)  # file → checksum
 
 
 def is_exported(folder: Path | str) -> bool:
-    """Whether a folder holds a model for ONNX Runtime, whole or not."""
-    return (Path(folder).expanduser() / GRAPH).is_file()
+    """Whether a folder holds a model for ONNX Runtime or NumPy, whole or not."""
+    folder = Path(folder).expanduser()
+    return (folder / GRAPH).is_file() or (folder / VECTORS).is_file()
 
 
 def read_facts(folder: Path | str, check: bool = True) -> Facts:
@@ -77,7 +83,8 @@ def read_facts(folder: Path | str, check: bool = True) -> Facts:
         raise UnusableError(f"{folder / FACTS} is incomplete: {type(error).__name__} {error}", _AGAIN) from None
     if check:
         try:
-            check_files(folder, {GRAPH: "", TOKENIZER: "", **facts.files})  # both must be among the files
+            needed = (VECTORS, CONFIG) if facts.engine == NUMPY else (GRAPH,)
+            check_files(folder, {**dict.fromkeys((*needed, TOKENIZER), ""), **facts.files})  # they must be among them
         except DamagedError as error:
             raise UnusableError(f"{folder} is damaged: {error}", _AGAIN) from None
     return facts
@@ -86,15 +93,27 @@ def read_facts(folder: Path | str, check: bool = True) -> Facts:
 def _refuse_no_export(folder: Path) -> None:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "is not there"
-        raise UnusableError(f"{folder} {what}", f"give the folder that `limbeck export` wrote, with its {GRAPH}")
+        raise UnusableError(
+            f"{folder} {what}", f"give the folder that `limbeck export` wrote, with its {GRAPH} or {VECTORS}"
+        )
     if not is_exported(folder):
         ours = (folder / FACTS).is_file() and not (folder / "model.bin").is_file()
-        problem = f"{folder} is damaged: {GRAPH} is gone" if ours else f"{folder} is not an exported model: no {GRAPH}"
+        lacking = f"{GRAPH} is gone" if ours else f"no {GRAPH}"
+        if ours and _engine(folder) == NUMPY:
+            lacking = f"{VECTORS} is gone"
+        problem = f"{folder} is {'damaged' if ours else 'not an exported model'}: {lacking}"
         raise UnusableError(
             problem, _AGAIN if ours else "export it first: limbeck export MODEL --to onnx-int8 --out DIR"
         )
     if not (folder / FACTS).is_file():
         raise UnusableError(f"{folder} has no {FACTS}: Limbeck did not export it, or not all of it was copied", _AGAIN)
+
+
+def _engine(folder: Path) -> str:
+    try:
+        return str(read_sealed(folder / FACTS).get("engine", ONNX))
+    except DamagedError:
+        return ONNX
 
 
 def _facts(content: Mapping[str, Any], settings: Mapping[str, Any]) -> Facts:
@@ -118,6 +137,7 @@ def _facts(content: Mapping[str, Any], settings: Mapping[str, Any]) -> Facts:
         precision=str(content.get("precision", "")),
         parameters=tuple(map(int, content.get("parameters") or ())),
         parent=str(content.get("parent", "")),
+        engine=str(content.get("engine", ONNX)),
         files={str(name): str(checksum) for name, checksum in content[FILES].items()},
     )
     if facts.max_length < 1:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from limbeck_runtime.answers import Answer, log_softmax, text_answer
 from limbeck_runtime.encode import Arrays, Encoder
-from limbeck_runtime.folder import GRAPH, TEXT_KINDS, Facts, UnusableError, read_facts
+from limbeck_runtime.folder import GRAPH, NUMPY, TEXT_KINDS, Facts, UnusableError, read_facts
 from limbeck_runtime.spans import Span, best_spans, chosen, confidence
+from limbeck_runtime.static import StaticNetwork
 from limbeck_runtime.tags import OUTSIDE, first_tokens, is_plain, tagged, words_of
 
 Logits = NDArray[np.float32]
@@ -24,12 +25,14 @@ WINDOW = 128  # tokens of a window of a tagger or reader, unless max_length says
 
 
 def load(folder: Path | str, threads: int = 0, check: bool = True) -> Model:
-    """Opens a folder that `limbeck export --to onnx` wrote; one that is damaged is refused.
+    """Opens a folder that `limbeck export` wrote for ONNX Runtime or NumPy; one that is damaged is refused.
 
     `threads` 0 takes OMP_NUM_THREADS, or 1: a small model is done before a second thread has woken up. Without `check`
     the files are not compared with their checksums, which saves some milliseconds per 10 MB."""
     folder = Path(folder).expanduser()
     facts = read_facts(folder, check)
+    if facts.engine == NUMPY:
+        return Model(folder, facts, Encoder(folder, facts), StaticNetwork(folder))
     return Model(folder, facts, Encoder(folder, facts), _session(folder / GRAPH, facts, threads or _allowed_threads()))
 
 

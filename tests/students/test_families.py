@@ -14,7 +14,7 @@ from limbeck.students.inherit import Inheritance
 from limbeck.students.shrink import Shrink
 from students.tiny_encoders import classifier
 
-OURS = ["same", "albert", "bilstm", "distilbert", "electra", "mobilebert"]
+OURS = ["same", "albert", "bilstm", "distilbert", "electra", "mobilebert", "static"]
 
 
 def test_every_family_is_found_and_registers_what_its_source_says() -> None:

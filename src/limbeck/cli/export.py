@@ -21,15 +21,18 @@ def export(
     model: Annotated[str, typer.Argument(help="a model's folder, a run's folder, or a hub id")],
     knobs: dict[str, Any] | None = None,
 ) -> None:
-    """Write a model for ONNX Runtime or CTranslate2, small and fast, after comparing it with its source.
+    """Write a model for ONNX Runtime, NumPy or CTranslate2, small and fast, after comparing it with its source.
 
     limbeck export runs/small/student --to onnx-int8 --out small-onnx --data dev.csv
 
     limbeck export runs/translator/student --to ctranslate2 --out small-ct2
 
-    Encoders go to ONNX: onnx has float32, onnx-int8 is the fastest, onnx-int4 the smallest. The answers are compared on
+    limbeck export runs/static/student --to numpy-int8 --out small-numpy
+
+    Encoders go to ONNX: onnx has float32, onnx-int8 is the fastest, onnx-int4 the smallest. Students of family static
+    need no engine but NumPy: numpy has float16 vectors, numpy-int8 the smallest. The answers are compared on
     the texts of --data, and where it has labels the quality too; an export that does not answer as its source is not
-    written. The folder is complete: limbeck predict, ONNX Runtime and Optimum open it, without torch.
+    written. The folder is complete: limbeck predict, ONNX Runtime and Optimum open one of ONNX, without torch.
     """
     run = ExportRun(**gather(None, knobs))
     need_out(run.out, "small-onnx")

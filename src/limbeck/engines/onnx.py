@@ -1,4 +1,4 @@
-"""ONNX Runtime: exported models, opened by limbeck_runtime, in the errors and the shapes of this house."""
+"""ONNX Runtime, or NumPy: exported models, opened by limbeck_runtime, in the errors and the shapes of this house."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from limbeck_runtime import Model
 
-NAMES = {"float32": "fp32"}  # what a file calls a precision → what people say
+NAMES = {"float32": "fp32", "float16": "fp16"}  # what a file calls a precision → what people say
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def open_exported(folder: Path | str, threads: int = 0) -> Model:
 
 
 def engine_name(facts: Facts) -> str:
-    return f"ONNX Runtime {NAMES.get(facts.precision, facts.precision)}"
+    return f"{facts.engine} {NAMES.get(facts.precision, facts.precision)}"
 
 
 class OnnxNetwork:

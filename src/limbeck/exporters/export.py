@@ -2,6 +2,8 @@
 
     model.onnx  config.json  tokenizer.json  tokenizer_config.json  limbeck.json
 
+(a static student has static.safetensors in the place of model.onnx)
+
 The config opens in Optimum and names the labels; limbeck.json says the rest: what goes in and out, the longest text,
 the parent's fingerprint, how well the file answers as its parent, and a checksum of every other file.
 """
@@ -28,13 +30,14 @@ from limbeck.exporters.targets import Target, check_target
 from limbeck.measure.size import count_parameters
 from limbeck.students.load import kind_of, labels_in, load_saved
 from limbeck.students.model_folder import find_folder
+from limbeck_runtime.folder import FACTS, GRAPH, NUMPY, ONNX
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from limbeck.exporters.reference import Reference
+
 FORMAT = 1
-FACTS, GRAPH = "limbeck.json", "model.onnx"
 EXPORTING = "exporting"
 _BITS = {"onnx-int8": 8, "onnx-int4": 4}
 _NO_LIMIT = 512  # tokens read by a model that has no places to run out of
@@ -67,16 +70,58 @@ def export(
     watcher.plan([ProgressItem(EXPORTING, 1.0)])
     if to == "ctranslate2":
         return _to_ctranslate2(folder, out, [text for text, _ in rows or own_rows("translate")])
+    from limbeck.exporters.static import check_static, is_static
+
     model, tokenizer = load_saved(folder)
     kind = _encoder_kind(folder, model)
-    backend = fast_tokenizer(folder, tokenizer)
-    from limbeck.exporters.onnx import LARGEST, onnx_graph
-    from limbeck.exporters.onnx_parity import Reference, checked_float, quantized
+    check_static(folder, model, to)
+    source = _Source(folder, model, tokenizer, fast_tokenizer(folder, tokenizer), info_of(model, kind))
+    write = _to_numpy if is_static(model) else _to_onnx
+    exported = write(source, to, out, rows or own_rows(kind), labels, watcher)
+    watcher.at(EXPORTING, 1.0)
+    return exported
 
-    info = TaskInfo(kind=kind, labels=() if kind == "mask-fill" else labels_in(model.config))
-    graph = onnx_graph(model, tokenizer, kind)
+
+@dataclass(frozen=True)
+class _Source:
+    """What is exported."""
+
+    folder: Path
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    backend: Any
+    info: TaskInfo
+
+    def reference(self, rows: Sequence[tuple[str, str]], labels: Sequence[Any]) -> Reference:
+        from limbeck.exporters.reference import Reference
+
+        return Reference.of(self.model, self.tokenizer, self.info, rows, labels)
+
+    def write_beside(self, part: Path, facts: dict[str, Any]) -> None:
+        """What lies beside the network: the tokenizer, and what it is for. Last the facts, with all checksums."""
+        _write_tokenizer(part, self.tokenizer, self.backend)
+        _write_json(part / FACTS, sealed({**facts, FILES: checksums(part)}))
+
+
+def info_of(model: PreTrainedModel, kind: Kind) -> TaskInfo:
+    return TaskInfo(kind=kind, labels=() if kind == "mask-fill" else labels_in(model.config))
+
+
+def _to_onnx(
+    source: _Source,
+    to: Target,
+    out: Path,
+    rows: Sequence[tuple[str, str]],
+    labels: Sequence[Any],
+    watcher: Watcher,
+) -> Exported:
+    from limbeck.exporters.onnx import LARGEST, onnx_graph
+    from limbeck.exporters.onnx_graph import OPSET
+    from limbeck.exporters.onnx_parity import checked_float, quantized
+
+    graph = onnx_graph(source.model, source.tokenizer, source.info.kind)
     watcher.at(EXPORTING, 0.3)
-    reference = Reference.of(model, tokenizer, info, rows or own_rows(kind), labels)
+    reference = source.reference(rows, labels)
     watcher.at(EXPORTING, 0.6)
     figures = checked_float(graph, reference)
     if bits := _BITS.get(to):
@@ -86,38 +131,57 @@ def export(
     if content.ByteSize() > LARGEST:
         raise ModelError("the graph has over 2 GB, which is more than a file of ONNX holds", "use --to onnx-int8")
     precision = f"int{bits}" if bits else "float32"
-    facts = _facts(model, tokenizer, info, content) | {"precision": precision, "parity": figures}
+    ends = [each.name for each in content.graph.input], [each.name for each in content.graph.output]
+    facts = _facts(source, *ends) | {"opset": OPSET, "engine": ONNX, "precision": precision, "parity": figures}
     _check_room(out, content.ByteSize())
     with atomic_folder(out) as part:
         (part / GRAPH).write_bytes(content.SerializeToString())
-        _write_json(part / "config.json", _config(model))
-        _write_tokenizer(part, tokenizer, backend)
-        _write_json(part / FACTS, sealed({**facts, FILES: checksums(part)}))
-    watcher.at(EXPORTING, 1.0)
-    return Exported(out, kind, "ONNX Runtime", precision, figures | _bytes(folder, out))
+        _write_json(part / "config.json", _config(source.model))
+        source.write_beside(part, facts)
+    return Exported(out, source.info.kind, ONNX, precision, figures | _bytes(source.folder, out))
 
 
-def _facts(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, info: TaskInfo, content: ModelProto
-) -> dict[str, Any]:
-    """What whoever answers with the graph must know, and where it comes from."""
-    from limbeck.exporters.onnx_graph import OPSET
+def _to_numpy(
+    source: _Source,
+    to: Target,
+    out: Path,
+    rows: Sequence[tuple[str, str]],
+    labels: Sequence[Any],
+    watcher: Watcher,
+) -> Exported:
+    from limbeck.core.layers import dense, layers_of
+    from limbeck.exporters.reference import inputs_of
+    from limbeck.exporters.static import static_files
 
+    reference = source.reference(rows, labels)
+    watcher.at(EXPORTING, 0.6)
+    _check_room(out, 4 * source.model.num_parameters())
+    precision = "float16" if to == "numpy" else "int8"
+    network = dense(source.model) if layers_of(source.model) else source.model
+    config = {name: value for name, value in network.config.to_dict().items() if name not in ("auto_map", "dtype")}
+    facts = _facts(source, inputs_of(source.model, source.tokenizer), ["logits"])
+    with atomic_folder(out) as part:
+        figures = static_files(network, to, reference, lambda path: _write_json(path, config), part)
+        source.write_beside(part, facts | {"engine": NUMPY, "precision": precision, "parity": figures})
+    return Exported(out, source.info.kind, NUMPY, precision, figures | _bytes(source.folder, out))
+
+
+def _facts(source: _Source, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, Any]:
+    """What whoever answers with the export must know, and where it comes from."""
+    info, tokenizer = source.info, source.tokenizer
     facts = {
         "format": FORMAT,
         "kind": info.kind,
         "labels": list(info.labels),
-        "inputs": [each.name for each in content.graph.input],
-        "outputs": [each.name for each in content.graph.output],
+        "inputs": list(inputs),
+        "outputs": list(outputs),
         "max_length": tokenizer.model_max_length if tokenizer.model_max_length < 2**31 else _NO_LIMIT,
         "pad_id": tokenizer.pad_token_id or 0,
         "pad_type_id": getattr(tokenizer, "pad_token_type_id", 0),
         "padding_side": tokenizer.padding_side,
         "truncation_side": tokenizer.truncation_side,
-        "opset": OPSET,
-        "engine": "ONNX Runtime",
-        "parent": fingerprint(model),
-        "parameters": list(count_parameters(model)),
+        "parent": fingerprint(source.model),
+        "parameters": list(count_parameters(source.model)),
     }
     return facts | ({"mask_token": tokenizer.mask_token} if info.kind == "mask-fill" else {})
 

@@ -28,6 +28,7 @@ from limbeck.core.errors import LimbeckError, ModelError
 from limbeck.core.task import Kind
 from limbeck.exporters.bilstm import bilstm_to_trace
 from limbeck.exporters.onnx_graph import CONTRIB, OPSET, Graph, simplify
+from limbeck.exporters.reference import OUTPUTS, inputs_of
 from limbeck.students.model_folder import quiet
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 ATTENTION = "limbeck-onnx"  # the name under which transformers finds it
 LARGEST = 2**31 - 2**20  # bytes: a file of ONNX holds no more
-OUTPUTS: dict[str, tuple[str, ...]] = {"answer": ("start_logits", "end_logits")}
-_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _BEYOND = ("position_bias", "softcap", "s_aux")  # what some models do to scores beside scaling and masking
 _SAMPLE = (3, 11)  # texts and tokens of the batch that is traced
 
@@ -73,14 +72,6 @@ class _ToTrace(nn.Module):
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         found = self.model(**dict(zip(self.inputs, tensors, strict=True)))
         return tuple(found[name] for name in self.outputs)
-
-
-def inputs_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """What the model takes of what its tokenizer gives."""
-    taken = set(inspect.signature(model.forward).parameters)
-    if getattr(model.config, "type_vocab_size", 2) < 2:  # RoBERTa's: a table of one row
-        taken.discard("token_type_ids")
-    return [name for name in _INPUTS if name in taken and (name in tokenizer.model_input_names or name == _INPUTS[0])]
 
 
 def _simplified(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, kind: Kind, dynamo: bool) -> Graph:

@@ -9,9 +9,10 @@ from typing import Literal, get_args
 
 from limbeck.core.errors import KnobError, LimbeckError
 
-Target = Literal["onnx", "onnx-int8", "onnx-int4", "ctranslate2"]
+Target = Literal["onnx", "onnx-int8", "onnx-int4", "numpy", "numpy-int8", "ctranslate2"]
 TARGETS: tuple[str, ...] = get_args(Target)
-_NEEDS = {"ctranslate2": ("ctranslate2",)}
+NUMPY_TARGETS = ("numpy", "numpy-int8")
+_NEEDS: dict[str, tuple[str, ...]] = {"ctranslate2": ("ctranslate2",)} | dict.fromkeys(NUMPY_TARGETS, ())
 
 
 def check_target(to: str, out: Path) -> None:

@@ -36,7 +36,7 @@ def export(
     watcher: Watcher | None = None,
     **knobs: object,
 ) -> Exported:
-    """`model` as a folder that ONNX Runtime or CTranslate2 runs, which answers as it does, or is not written.
+    """`model` as a folder that ONNX Runtime, NumPy or CTranslate2 runs, which answers as it does, or is not written.
 
     `export("runs/small/student", to="onnx-int8", out="small-onnx", data="dev.csv").figures["agreement"]`. The answers
     are compared on the texts of `data`, a file or rows in hand, and where they have labels, the quality too; without,

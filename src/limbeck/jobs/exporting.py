@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +19,8 @@ from limbeck.data.batches import Split
 from limbeck.engines.ctranslate2 import CTranslate2Engine, import_ctranslate2
 from limbeck.engines.onnx import OnnxNetwork, open_exported
 from limbeck.exporters.export import export
-from limbeck.exporters.targets import Target, check_target
+from limbeck.exporters.static import is_static
+from limbeck.exporters.targets import NUMPY_TARGETS, Target, check_target
 from limbeck.jobs.chain import compared
 from limbeck.jobs.plan import ArmPlan
 from limbeck.jobs.record import Finished, build_record
@@ -38,6 +40,7 @@ def check_exports(run: Job, kind: str, folder: Path) -> None:
     """Refuses, before anything is trained, what could not be exported behind it. What an earlier run left goes."""
     for target in run.export_targets:
         serves = SEQ2SEQ_KINDS if target == CTRANSLATE2 else ENCODER_KINDS
+        serves = TEXT_KINDS if target in NUMPY_TARGETS else serves
         if kind not in serves:
             use = f"use --export {CTRANSLATE2}" if kind in SEQ2SEQ_KINDS else "leave --export out"
             raise KnobError(f"--export {target} does not serve --task {kind}; it is for {', '.join(serves)}", use)
@@ -47,6 +50,19 @@ def check_exports(run: Job, kind: str, folder: Path) -> None:
         check_target(target, place)
         if target == CTRANSLATE2:
             import_ctranslate2()
+
+
+def check_export_students(run: Job, arms: Iterable[ArmPlan]) -> None:
+    """Refuses, before anything is trained, a format that none of the students can have."""
+    static = {is_static(arm.start.network) for arm in arms}
+    for target in run.export_targets:
+        if len(static) == 1 and (target in NUMPY_TARGETS) not in static:
+            if static == {True}:
+                raise KnobError(f"a static student is not exported to {target}", f"use --export {NUMPY_TARGETS[0]}")
+            raise KnobError(
+                f"--export {target} is for students of family 'static'",
+                "use --export onnx-int8, or distill one with --recipe static",
+            )
 
 
 def record_with_exports(finished: Finished, command: str, watcher: Watcher) -> Record:

@@ -24,7 +24,7 @@ from limbeck.core.record import Failure
 from limbeck.jobs.arguments import Arguments
 from limbeck.jobs.budget import fit_to_budget
 from limbeck.jobs.compare_settings import CompareRun
-from limbeck.jobs.exporting import check_exports
+from limbeck.jobs.exporting import check_export_students, check_exports
 from limbeck.jobs.folder import ensure_saved, write_or_match_run
 from limbeck.jobs.plan import ArmPlan, active_parameters, label_notes, plan_arm, trials, with_baselines
 from limbeck.jobs.record import Finished, timed_as
@@ -54,6 +54,7 @@ def run(
 
     # Plan: a student and its steps for every column; then the run is written down, or matches the one begun here
     planned = _plan(columns, setup, arguments.student, watcher, failed)
+    check_export_students(settings, planned.values())
     check_named_cache(setup, list(planned.values()), settings)
     settings = _write_or_match(settings, columns, planned, setup, folder)
     arms = with_baselines(planned, setup.task, several)
@@ -104,6 +105,7 @@ def run_without_teacher(
 ) -> Finished:
     """The same from the trials on, for a model that learns from labels alone."""
     check_exports(settings, setup.info.kind, folder)
+    check_export_students(settings, [arm])
     write_or_match_run(folder, settings, setup.fingerprints)
     watcher.plan(_progress(settings, setup, [arm]))
     results, _ = _trials([arm], folder, watcher, callbacks, keep_going=False)

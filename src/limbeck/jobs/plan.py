@@ -404,7 +404,7 @@ def _check_student(family: str, steps: Sequence[PlannedStep], student: Shape) ->
         if wanted := wants(step.objective) & _OF_LAYERS:
             raise MismatchError(
                 f"the objective compares {wanted} of both models, which a {student.architecture} does not have",
-                "use --recipe bilstm, hinton or logits with it, or give the student layers: --student.family same",
+                "use --recipe bilstm, static, hinton or logits, or give the student layers with --student.family same",
             )
 
 

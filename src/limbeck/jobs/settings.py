@@ -85,7 +85,8 @@ class ExportRun(TaskKnobs):
 
     to: Target = knob(
         "onnx-int8",
-        "onnx (float32), onnx-int8 (the fastest) or onnx-int4 (the smallest) for encoders, ctranslate2 for translators",
+        "onnx (float32), onnx-int8 (the fastest) or onnx-int4 (the smallest) for encoders; numpy (float16 vectors) or "
+        "numpy-int8 for static students; ctranslate2 for translators",
         short="--to",
     )
     out: str = knob("", "folder for the export; it must not be there yet", short="--out")
@@ -113,7 +114,7 @@ class Job(MeasuredKnobs):
     export: str = knob(
         "",
         "also write the best model in these formats, comma-separated, each compared with it and measured; onnx, "
-        "onnx-int8, onnx-int4; translators: ctranslate2",
+        "onnx-int8, onnx-int4; static students: numpy, numpy-int8; translators: ctranslate2",
         short="--export",
         free=True,
     )

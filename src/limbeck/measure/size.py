@@ -14,6 +14,7 @@ from limbeck.core.progress import no_progress_bars
 from limbeck.core.record import Size
 from limbeck.engines.ctranslate2 import FACTS, find_facts
 from limbeck_runtime import is_exported
+from limbeck_runtime.folder import GRAPH, VECTORS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,10 +66,10 @@ def bytes_in_all(folder: Path | str) -> int:
 def weight_bytes(folder: Path | str) -> int:
     """The size of the safetensors files of a model folder, checkpoints inside it left out.
 
-    Of CTranslate2's folders, that of the files it opens: model.bin, its config.json and its vocabularies. Of folders
-    for ONNX Runtime, that of the graph.
+    Of CTranslate2's folders, that of the files it opens: model.bin, its config.json and its vocabularies. Of exported
+    folders, that of the graph or the vectors.
     """
-    places = _CONVERTED if is_ctranslate2(folder) else ("model.onnx",) if is_exported(folder) else ("*.safetensors",)
+    places = _CONVERTED if is_ctranslate2(folder) else (GRAPH, VECTORS) if is_exported(folder) else ("*.safetensors",)
     files = [file for place in places for file in Path(folder).glob(place)]
     if not files:
         raise ModelError(f"{folder} holds no *.safetensors file", "save the model there with save_pretrained")

@@ -35,7 +35,7 @@ Texts = list[list[str]]  # each with its pair, "" where there is none
 Answer = Callable[[Texts, int], object]  # whatever the engine gives, of so many tokens of each text
 Writer = Callable[[Texts], list[str]]
 Report = Callable[[float], object]
-NAMES = {"float32": "fp32", "int8_float32": "int8"}  # an engine's name → what people say
+NAMES = {"float32": "fp32", "float16": "fp16", "int8_float32": "int8"}  # an engine's name → what people say
 TORCH = "torch fp32"
 NONE: Mapping[int, Texts] = MappingProxyType({})
 
@@ -72,7 +72,7 @@ class Loaded(NamedTuple):
 
 
 def load(engine: str, folder: str, threads: int, max_length: int, beam: int) -> Loaded:
-    if engine == "onnx":
+    if engine in ("onnx", "numpy"):
         return by_onnx(folder, threads)
     if engine == "ctranslate2":
         name, write = by_ctranslate2(folder, threads, max_length, beam)
@@ -191,7 +191,7 @@ def by_onnx(folder: str, threads: int) -> Loaded:
         pairs = [pair for _, pair in texts] if any(pair for _, pair in texts) else None
         model.logits([text for text, _ in texts], pairs, max_length=length, batch_size=len(texts))
 
-    return Loaded(f"ONNX Runtime {precision}", answer, model.facts.max_length)
+    return Loaded(f"{model.facts.engine} {precision}", answer, model.facts.max_length)
 
 
 def by_torch(folder: str, threads: int, max_length: int, beam: int) -> Loaded:

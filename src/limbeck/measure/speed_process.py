@@ -20,8 +20,9 @@ from limbeck.core.record import Speed
 from limbeck.measure.machine import threads_to_use
 from limbeck.measure.size import is_ctranslate2
 from limbeck_runtime import is_exported
+from limbeck_runtime.folder import VECTORS
 
-Program = Literal["torch", "ctranslate2", "onnx"]
+Program = Literal["torch", "ctranslate2", "onnx", "numpy"]
 Engine = Program | Literal["auto"]
 _PACKAGES = {"ctranslate2": ("CTranslate2", "translate"), "onnx": ("ONNX Runtime", "onnx")}
 BUSY = 0.1  # the share of a turn that a process may wait for a core before its figures are doubted
@@ -130,7 +131,11 @@ def probe(
 
 def _engine(folder: Path | str, engine: Engine) -> Program:
     """The engine that opens a folder: each format has one."""
-    fits: Program = "ctranslate2" if is_ctranslate2(folder) else "onnx" if is_exported(folder) else "torch"
+    fits: Program = "torch"
+    if is_ctranslate2(folder):
+        fits = "ctranslate2"
+    elif is_exported(folder):
+        fits = "numpy" if (Path(folder) / VECTORS).is_file() else "onnx"
     if engine not in ("auto", fits):
         raise KnobError(f"{engine} cannot open {folder}, which is kept for {fits}", f"use engine 'auto' or '{fits}'")
     name, extra = _PACKAGES.get(fits, ("", ""))

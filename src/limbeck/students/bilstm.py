@@ -17,15 +17,14 @@ from limbeck.core.task import TEXT_KINDS
 from limbeck.students.families import family
 from limbeck.students.inherit import Built, Inheritance
 from limbeck.students.networks.bilstm import BiLSTMConfig, BiLSTMForSequenceClassification
+from limbeck.students.pieces import how_texts_end, principal
 from limbeck.students.shrink import Shrink
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedModel
 
 EMBEDDING, HIDDEN, FEED_FORWARD = 300, 150, 200  # Tang et al. 2019
 _TABLES = ("reader.static.weight", "reader.tuned.weight")
-_OUTSIDE = ("cls_token_id", "sep_token_id", "pad_token_id", "bos_token_id", "eos_token_id")
 
 
 @cache
@@ -76,7 +75,7 @@ def to_bilstm(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bo
         label2id=teacher.config.label2id,
         problem_type=teacher.config.problem_type,
         pad_token_id=tokenizer.pad_token_id,
-        **_how_texts_end(tokenizer, pairs),
+        **how_texts_end(tokenizer, pairs),
     )
     with torch.device(teacher.device):
         student = BiLSTMForSequenceClassification._from_config(config, dtype=teacher.dtype).eval()
@@ -86,28 +85,3 @@ def to_bilstm(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bo
         student.get_parameter(name).copy_(start)
     fresh = [name for name in student.state_dict() if name not in _TABLES]
     return student, Inheritance(layers=[], whole=2 * whole, sliced=2 * (not whole), fresh=fresh)
-
-
-def principal(table: Tensor, width: int) -> Tensor:
-    """[words, width] the table's coordinates along its first principal axes: distances change least."""
-    centred = table.double() - table.double().mean(0)
-    _, axes = torch.linalg.eigh(centred.T @ centred)  # ascending
-    axes = axes[:, -width:].flip(1)
-    # An axis may point either way; that of its largest entry is the same on every machine.
-    largest = axes.gather(0, axes.abs().argmax(0, keepdim=True))
-    return (centred @ (axes * largest.sign())).to(table.dtype)
-
-
-def _how_texts_end(tokenizer: Any, pairs: bool) -> dict[str, Any]:
-    """What is not part of a text, and what tells two texts apart. Mask and unknown tokens are words like others."""
-    outside = {name: getattr(tokenizer, name, None) for name in _OUTSIDE}
-    spoken = {tokenizer.mask_token_id, tokenizer.unk_token_id}
-    separator = outside["sep_token_id"] if outside["sep_token_id"] is not None else outside["eos_token_id"]
-    segments = 1 in tokenizer("a", "b").get("token_type_ids", [])
-    if pairs and not segments and separator is None:
-        raise ModelError(
-            "the tokenizer neither marks the texts of a pair by token_type_ids nor has a separator between them",
-            "set tokenizer.sep_token, or keep the teacher's architecture with --student.family same",
-        )
-    unread = {token for token in outside.values() if token is not None} - spoken
-    return {"segments": segments, "separator_id": -1 if separator is None else separator, "unread_ids": sorted(unread)}

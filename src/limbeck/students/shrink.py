@@ -157,6 +157,22 @@ class Shrink(Settings):
         source="Sun et al. 2020 (MobileBERT)",
         at_least=1,
     )
+    longest_ngram: int = knob(
+        3,
+        "pieces of the longest n-gram that has a vector, of a static student; 1: none, word order is then lost",
+        at_least=1,
+        at_most=8,
+    )
+    buckets: int = knob(
+        32768, "rows of the table that n-grams are hashed into, of a static student; a power of two", at_least=2
+    )
+    ngram_embedding: int = knob(64, "width of the vectors of n-grams, of a static student", at_least=1)
+    vectors: Literal["forward", "embeddings"] = knob(
+        "forward",
+        "what the vectors of a static student start from; forward: the teacher's answer to each piece alone, which "
+        "takes a forward pass per piece of the vocabulary; embeddings: its table of word embeddings, at once",
+        source="Model2Vec",
+    )
 
     dropout: float = knob(
         -1.0, "dropout of the student, wherever it has any; -1: as the teacher's", at_least=-1, below=1
