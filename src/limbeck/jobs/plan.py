@@ -20,6 +20,8 @@ from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, NoTeacher, Request, Teacher, Want
+from limbeck.data.settings import DataSettings
+from limbeck.data.sources.unlabelled import refuse_unlabelled
 from limbeck.functional.layermap import KEPT, layer_pairs
 from limbeck.jobs.retokenize import ArmRows, check_after_retokenizing
 from limbeck.jobs.settings import Job, Run, resolve
@@ -436,6 +438,12 @@ def on_labels(step: Training, data: EncodedData) -> Training:
     evals = math.ceil(max(often, FEW_ROW_EVALS))
     patience = math.ceil(schedule.patience * evals / often)
     return replace(step, schedule=schedule.but(epochs=epochs, patience=patience), evals=evals)
+
+
+def check_transfer(data: DataSettings, arms: Sequence[ArmPlan]) -> None:
+    """Refuses texts without labels that no step would learn from."""
+    if not any(arm.uses_teacher for arm in arms):
+        refuse_unlabelled(data, "no step of this run asks the teacher, so they would teach nothing", "--recipe hinton")
 
 
 def label_notes(arms: Sequence[ArmPlan]) -> list[str]:

@@ -80,8 +80,10 @@ class Evaluator(ABC):
     @cached_property
     def seen(self) -> np.ndarray:
         """[test rows] bool: which stand in train too."""
-        train = set(self.keys("train"))
-        return np.array([key in train for key in self.keys("test")], dtype=bool)
+        test = self.keys("test")
+        wanted = set(test)  # of test, since train may be large
+        train = {key for key in self.keys("train") if key in wanted}
+        return np.array([key in train for key in test], dtype=bool)
 
     def without_seen(self, found: Evaluation, seen: np.ndarray) -> Evaluation:
         """With the scores on the other rows, where some are `seen`."""
