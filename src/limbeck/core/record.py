@@ -41,7 +41,7 @@ class SourceCard(Frozen):
     """What one of several files gave."""
 
     source: str
-    gives: str  # "train", "dev", "test", or "unlabelled"
+    gives: str  # splits, "train, dev, test", or "unlabelled"
     read: int
     used: int
     dropped: dict[str, int] = {}  # reason → rows

@@ -92,6 +92,11 @@ class DataSettings(Settings):
     def unlabelled_sources(self) -> list[str]:
         return [name.strip() for name in self.unlabelled.split(",") if name.strip()]
 
+    @property
+    def source(self) -> str:
+        """What train is read from, for people."""
+        return " and ".join(filter(None, [self.train, ", ".join(self.unlabelled_sources)]))
+
     @classmethod
     def task_in(cls, values: object) -> str:
         """What a table of these settings, not checked yet, says of the task."""

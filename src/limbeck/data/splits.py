@@ -160,19 +160,19 @@ def divide(
     notes = [f"{usable[split].source} has no labels and is left out; {split} is cut from train" for split in bare]
     left_out = Counter({f"{split} without labels": len(usable[split]) for split in bare})
     kept = {split: part for split, part in usable.items() if split not in bare}
-    parts = without_held_out(cut_missing(kept, settings, group))
+    whole = cut_missing(kept, settings, group)
+    parts = without_held_out(whole, [split for split in whole if split not in kept])
     seen = sum(map(len, kept.values())) - sum(map(len, parts.values()))
     return Division(parts, given, left_out + Counter({f"no label, and its {group} is in dev or test": seen}), notes)
 
 
-def without_held_out(parts: Mapping[str, RowSelection[R]]) -> dict[str, RowSelection[R]]:
-    """Without training rows that have no label and the hash of a row of dev or test: nothing is learnt from those.
-
-    With a label they stay, and a note counts them: a file may be meant so."""
+def without_held_out(parts: Mapping[str, RowSelection[R]], cut: Collection[str]) -> dict[str, RowSelection[R]]:
+    """Without training rows that have no label and the hash of a row that was cut off: rows of one hash are never cut
+    apart."""
     train = parts["train"]
-    if all(row.has_label for row in train.rows):
+    if not cut or all(row.has_label for row in train.rows):
         return dict(parts)
-    held_out = {row.split_hash for split in ("dev", "test") for row in parts[split].rows}
+    held_out = {row.split_hash for split in cut for row in parts[split].rows}
     kept = [place for place, row in enumerate(train.rows) if row.has_label or row.split_hash not in held_out]
     return {**parts, "train": train.take(kept)} if len(kept) < len(train) else dict(parts)
 

@@ -109,6 +109,8 @@ def _in_memory(dtypes: Mapping[str, str], rows: Rows) -> dict[str, Flat]:
 
 
 def _write(folder: Path, dtypes: Mapping[str, str], rows: Rows) -> None:
+    for leftover in folder.parent.glob(f".{folder.name}.*"):  # of a killed run
+        shutil.rmtree(leftover, ignore_errors=True)
     with atomic_folder(folder) as part:
         lengths: dict[str, list[NDArray[np.int64]]] = {name: [] for name in dtypes}
         files = {name: (part / f"{name}.bin").open("wb") for name in dtypes}

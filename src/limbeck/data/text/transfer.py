@@ -20,7 +20,7 @@ from limbeck.data.columns import LABELS, NO_LABELS, Roles, choose, plain
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.tables import Table
 from limbeck.data.sources.unlabelled import read_unlabelled
-from limbeck.data.splits import RowSelection, draw
+from limbeck.data.splits import SPLITS, RowSelection, draw
 from limbeck.data.text.rows import TextRow, select_texts
 from limbeck.data.uids import text_uid
 
@@ -137,9 +137,17 @@ def _fates(sources: Sequence[SourceCard]) -> str:
 
 
 def source_cards(given: Mapping[str, RowSelection[TextRow]]) -> list[SourceCard]:
-    """What the labelled files gave."""
+    """What the labelled files gave; from train's, splits without a file of their own are cut."""
+    cut = [split for split in SPLITS if split not in given]
+    gives = {split: [split, *cut] if split == "train" else [split] for split in given}
     return [
-        SourceCard(source=part.source, gives=split, read=part.read, used=len(part), dropped=dict(part.dropped))
+        SourceCard(
+            source=part.source,
+            gives=", ".join(gives[split]),
+            read=part.read,
+            used=len(part),
+            dropped=dict(part.dropped),
+        )
         for split, part in given.items()
     ]
 
