@@ -129,8 +129,8 @@ def _prepare(arguments: Arguments[Run], columns: Mapping[str, Run], watcher: Wat
     if len(columns) == 1 and settings.data.task != "auto":  # data may be read as the one recipe has it
         task = replace(task, knobs=resolve(next(iter(columns.values())), task.info))
     task.check_settings()
-    if not task.transfers:
-        refuse_unlabelled(settings.data, f"--task {task.info.kind} does not take it", task.transfer_remedy)
+    if task.unlabelled_remedy:
+        refuse_unlabelled(settings.data, f"--task {task.info.kind} does not take it", task.unlabelled_remedy)
     if teacher is None and settings.teacher:
         watcher.say(f"loading the teacher {settings.teacher}")
         teacher = task.load(settings.teacher)

@@ -52,7 +52,7 @@ class TextClassification(WholeClassification[Corpus]):
     """A label, several labels or a number for each text or pair."""
 
     kinds: ClassVar[tuple[Kind, ...]] = TEXT_KINDS
-    transfers: ClassVar[bool] = True
+    unlabelled_remedy: ClassVar[str] = ""
 
     def read_rows(self, data: object, model: Model | None, watcher: Watcher, only_test: bool) -> Corpus:
         settings: DataSettings = self.knobs.data
