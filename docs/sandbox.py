@@ -39,6 +39,10 @@ def _texts(folder: Path) -> None:
     texts = [str(row["text"]) for row in reviews]
     tiny.write_csv(folder / "texts.csv", [{"text": text} for text in texts])
     tiny.write_csv(folder / "new.csv", [{"text": text} for text in texts[:20]])
+    tiny.write_csv(folder / "more.csv", tiny.make_rows(120, seed=3))
+    for name, seed in (("lines", 4), ("raw", 5)):
+        lines = (f"{row['text']}\n" for row in tiny.make_rows(200, seed))
+        (folder / f"{name}.txt").write_text("".join(lines), encoding="utf-8")
     (folder / "new.txt").write_text("\n".join(texts[:5]) + "\n", encoding="utf-8")
     tiny.write_csv(
         folder / "pairs.csv",

@@ -33,7 +33,7 @@ def compare(
     need_out(run.out, "runs/compare")
     names = ", ".join(columns_of(run))
     models = (run.teacher, run.student_from)
-    begin(f"comparing {names} with {run.data.train} in {run.out}", run, models, run.out, resume)
+    begin(f"comparing {names} with {run.data.source} in {run.out}", run, models, run.out, resume)
     from limbeck.jobs.compare import compare as job
 
     result = execute(job, run=run, resume=resume)

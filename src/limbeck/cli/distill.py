@@ -31,7 +31,7 @@ def distill(
         return
     need_out(run.out, "runs/small")
     models, small = (run.teacher, run.student_from), f"into {run.out}"
-    begin(f"distilling {run.teacher or 'a teacher'} with {run.data.train} {small}", run, models, run.out, resume)
+    begin(f"distilling {run.teacher or 'a teacher'} with {run.data.source} {small}", run, models, run.out, resume)
     from limbeck.jobs.distill import distill as job
 
     result = execute(job, run=run, resume=resume)

@@ -37,6 +37,23 @@ class SplitCard(Frozen):
     per_class: dict[str, int] = {}
 
 
+class SourceCard(Frozen):
+    """What one of several files gave."""
+
+    source: str
+    gives: str  # splits, "train, dev, test", or "unlabelled"
+    read: int
+    used: int
+    dropped: dict[str, int] = {}  # reason → rows
+
+    @property
+    def sentence(self) -> str:
+        """What it gave, and what became of the rest."""
+        dropped = ", ".join(f"{count:,} {why}" for why, count in self.dropped.items())
+        gives = "for the teacher to answer" if self.gives == "unlabelled" else f"for {self.gives}"
+        return f"{self.source}: {self.used:,} of {self.read:,} rows {gives}{dropped and f'; dropped: {dropped}'}"
+
+
 class DataCard(Frozen):
     """Where the examples came from and what happened to each row."""
 
@@ -50,6 +67,7 @@ class DataCard(Frozen):
     truncated: int = 0  # rows longer than max_length tokens
     splits: dict[str, SplitCard] = {}  # train, dev, test
     notes: list[str] = []
+    sources: list[SourceCard] = []  # of data with unlabelled files: every file; `read` and `dropped` are of --data
 
 
 class ClassScore(Frozen):

@@ -36,6 +36,13 @@ class DataSettings(Settings):
     )
     dev: str = knob("", "a file that chooses the best checkpoint; without one, a part of train is cut off for it")
     test: str = knob("", "a file that is only measured on; without one, a part of train is cut off for it")
+    unlabelled: str = knob(
+        "",
+        "texts without labels that join train, for the teacher to answer: files of any known format, plain text (one "
+        "per line), folders of text files (a text per file) or saved datasets, separated by commas; without --data, "
+        "dev and test are cut from them too",
+        short="--unlabelled",
+    )
     text_column: str = knob("", "the column with the text; by default found by its name", short="--text-column")
     pair_column: str = knob("", "the column with the second text of a pair; by default found by its name")
     label_column: str = knob(
@@ -69,9 +76,11 @@ class DataSettings(Settings):
     max_length: int = knob(128, "tokens kept of a text; longer ones are truncated and counted", at_least=8)
     limit: int = knob(
         0,
-        "train on this many rows at most; language models: blocks; drawn by hash and so always the same ones; 0 is all",
+        "train on this many rows of --data at most; language models: blocks; drawn by hash and so always the same; "
+        "0 is all",
         at_least=0,
     )
+    limit_unlabelled: int = knob(0, "take this many rows of --unlabelled, drawn as for `limit`; 0 is all", at_least=0)
     limit_dev: int = knob(0, "measure on this many rows of dev, drawn as for `limit`; 0 is all", at_least=0)
     limit_test: int = knob(0, "test on this many rows, drawn as for `limit`; 0 is all", at_least=0)
     dev_share: float = knob(0.1, "the part of train cut off for dev when there is no dev file", above=0, below=1)
@@ -79,6 +88,15 @@ class DataSettings(Settings):
         0, "cut off exactly so many rows of train for dev; drawn by hash; 0: a share, dev_share", at_least=0
     )
     test_share: float = knob(0.1, "the part of train cut off for test when there is no test file", above=0, below=1)
+
+    @property
+    def unlabelled_sources(self) -> list[str]:
+        return [name.strip() for name in self.unlabelled.split(",") if name.strip()]
+
+    @property
+    def source(self) -> str:
+        """What train is read from, for people."""
+        return " and ".join(filter(None, [self.train, ", ".join(self.unlabelled_sources)]))
 
     @classmethod
     def task_in(cls, values: object) -> str:

@@ -159,8 +159,22 @@ def divide(
             )
     notes = [f"{usable[split].source} has no labels and is left out; {split} is cut from train" for split in bare]
     left_out = Counter({f"{split} without labels": len(usable[split]) for split in bare})
-    parts = cut_missing({split: part for split, part in usable.items() if split not in bare}, settings, group)
-    return Division(parts, given, left_out, notes)
+    kept = {split: part for split, part in usable.items() if split not in bare}
+    whole = cut_missing(kept, settings, group)
+    parts = without_held_out(whole, [split for split in whole if split not in kept])
+    seen = sum(map(len, kept.values())) - sum(map(len, parts.values()))
+    return Division(parts, given, left_out + Counter({f"no label, and its {group} is in dev or test": seen}), notes)
+
+
+def without_held_out(parts: Mapping[str, RowSelection[R]], cut: Collection[str]) -> dict[str, RowSelection[R]]:
+    """Without training rows that have no label and the hash of a row that was cut off: rows of one hash are never cut
+    apart."""
+    train = parts["train"]
+    if not cut or all(row.has_label for row in train.rows):
+        return dict(parts)
+    held_out = {row.split_hash for split in cut for row in parts[split].rows}
+    kept = [place for place, row in enumerate(train.rows) if row.has_label or row.split_hash not in held_out]
+    return {**parts, "train": train.take(kept)} if len(kept) < len(train) else dict(parts)
 
 
 def measured_split(given: Mapping[str, RowSelection[R]], remedy: str = "", labelled: bool = True) -> str:
@@ -174,18 +188,22 @@ def measured_split(given: Mapping[str, RowSelection[R]], remedy: str = "", label
 def cut_missing(parts: Mapping[str, RowSelection[R]], settings: DataSettings, group: str) -> dict[str, RowSelection[R]]:
     """By a hash of the content: a text keeps its split whatever else the file holds. Too few rows are refused.
 
+    Where some rows have a label only those are cut: dev and test measure, and rows without one can teach.
     Without train nothing is cut: the missing splits are empty."""
     if "train" not in parts:
         return {split: parts.get(split, RowSelection()) for split in SPLITS}
-    missing, train = missing_splits(parts, settings, len(parts["train"])), parts["train"]
+    train = parts["train"]
+    rows = int(_may_be_cut(train).sum())
+    missing = missing_splits(parts, settings, rows)
     if not missing:
         return in_order(parts)
     made = cut_by_hash(train, missing, settings, group)
     for split in (*missing, "train"):
-        expected = len(train) * missing.get(split, 1.0)
+        expected = rows * missing.get(split, 1.0)
         if expected < FEWEST or len(made[split]) < FEWEST // 2:
             raise DataError(
-                f"{train.source} has {len(train):,} usable rows: too few to cut {' and '.join(missing)} from "
+                f"{train.source} has {rows:,} {'usable' if rows == len(train) else 'labelled'} rows: too few to cut "
+                f"{' and '.join(missing)} from "
                 f"({split} would get {len(made[split])})",
                 "give more rows, a larger share (--data.dev-share, --data.dev-rows, --data.test-share), or files with "
                 "--data.dev and --data.test",
@@ -209,10 +227,10 @@ def cut_by_hash(
     train: RowSelection[R], missing: Mapping[str, float], settings: DataSettings, group: str
 ) -> dict[str, RowSelection[R]]:
     hashes = np.array([row.split_hash for row in train.rows], dtype=np.float64)
-    test, dev = settings.test_share, settings.test_share + settings.dev_share
-    inside = {"test": hashes < test, "dev": (hashes >= test) & (hashes < dev)}
+    test, dev, allowed = settings.test_share, settings.test_share + settings.dev_share, _may_be_cut(train)
+    inside = {"test": allowed & (hashes < test), "dev": allowed & (hashes >= test) & (hashes < dev)}
     if settings.dev_rows and "dev" in missing:
-        open_to = ~inside["test"] if "test" in missing else np.ones(len(hashes), dtype=bool)
+        open_to = allowed & ~inside["test"] if "test" in missing else allowed
         inside["dev"] = _exactly(settings.dev_rows, (hashes - test) % 1.0, open_to)
     made = {"train": train.take(np.flatnonzero(~np.logical_or.reduce([inside[split] for split in missing])))}
     for split, share in missing.items():
@@ -220,6 +238,12 @@ def cut_by_hash(
         source = f"cut from {train.source} by a hash of the {group} ({much})"
         made[split] = train.take(np.flatnonzero(inside[split]), source)
     return made
+
+
+def _may_be_cut(train: RowSelection[R]) -> np.ndarray:
+    """[rows] bool: those with a label, where any has one; else all."""
+    labelled = np.array([row.has_label for row in train.rows], dtype=bool)
+    return labelled if labelled.any() else ~labelled
 
 
 def _exactly(count: int, hashes: np.ndarray, open_to: np.ndarray) -> np.ndarray:
@@ -296,6 +320,8 @@ def log_card(
         watcher.say("splits: " + ", ".join(f"{name} {split.rows:,}" for name, split in splits))
     bare = 0 if block_length else sum(split.rows - split.labelled for _, split in splits)
     watcher.say(f"{unit}: {'; '.join(_fates(card, bare, unlabelled, repeated)) or 'none dropped, none repeated'}")
+    for one in card.sources:
+        watcher.say(f"source: {one.sentence}")
     for note in card.notes:
         watcher.say(f"note: {note}")
 

@@ -43,6 +43,7 @@ _COMMON: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("epochs", "learning_rate", "max_steps", "device"), ("train", "")),
     **dict.fromkeys(("batch_size", "threads"), ("train", "", "measure")),
     **dict.fromkeys(("task", "text_column", "pair_column", "label_column", "max_length", "limit"), ("data",)),
+    "unlabelled": ("data",),
     **dict.fromkeys(("class_weights", "label_smoothing"), ("objective.labels",)),
     "metric": ("measure",),
     "layers": ("student",),

@@ -14,6 +14,7 @@ from limbeck.core.task import LANGUAGE_KINDS
 from limbeck.data.batches import to_batch
 from limbeck.data.language.examples import Tokens
 from limbeck.data.settings import MaskSettings
+from limbeck.data.sources.unlabelled import refuse_unlabelled
 from limbeck.jobs.settings import CacheRun
 from limbeck.jobs.teaching import fill_cache, manifest
 from limbeck.tasks.base import COLLECTING, Model, Setup, kind_of_model, task_of
@@ -27,6 +28,7 @@ _MARGIN = 1.1  # of free space, for the index and for merging
 def cache(run: CacheRun, *, data: object = None, teacher: Model | None = None, watcher: Watcher | None = None) -> Info:
     """Fills the cache in `run.out`, or completes it. Several processes may do so at once; each adds what is missing."""
     watcher = watcher or Silent()
+    refuse_unlabelled(run.data)
     if not run.out:
         raise KnobError("no folder for the cache was given", "name one with --out")
     if not run.teacher and teacher is None:

@@ -41,6 +41,7 @@ def compare(
     text_column: str | None = None,
     pair_column: str | None = None,
     label_column: str | None = None,
+    unlabelled: str | None = None,
     max_length: int | None = None,
     limit: int | None = None,
     device: str | None = None,

@@ -137,6 +137,10 @@ def check_columns(columns: Mapping[str, Run]) -> None:
     serving = [column for column in columns.values() if _serves(column)]
     for column in serving or columns.values():
         check_names(column)
+    ways = {column.train.best_by: name for name, column in columns.items()}
+    if len(ways) > 1:  # the best model of all columns is known by one
+        told = ", ".join(f"{name}: {best_by}" for best_by, name in ways.items())
+        raise KnobError(f"columns differ in train.best_by ({told})", "give all columns the same")
 
 
 def _serves(run: Run) -> bool:

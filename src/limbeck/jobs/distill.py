@@ -46,6 +46,7 @@ def distill(
     text_column: str | None = None,
     pair_column: str | None = None,
     label_column: str | None = None,
+    unlabelled: str | None = None,
     max_length: int | None = None,
     limit: int | None = None,
     class_weights: str | None = None,

@@ -21,12 +21,13 @@ from limbeck.core.errors import LimbeckError, TeacherMismatch
 from limbeck.core.files import write_text
 from limbeck.core.progress import TRAINING, ProgressItem, Watcher
 from limbeck.core.record import Failure
+from limbeck.data.sources.unlabelled import refuse_unlabelled
 from limbeck.jobs.arguments import Arguments
 from limbeck.jobs.budget import fit_to_budget
 from limbeck.jobs.compare_settings import CompareRun
 from limbeck.jobs.exporting import check_export_students, check_exports
 from limbeck.jobs.folder import ensure_saved, write_or_match_run
-from limbeck.jobs.plan import ArmPlan, active_parameters, label_notes, plan_arm, trials, with_baselines
+from limbeck.jobs.plan import ArmPlan, active_parameters, check_transfer, label_notes, plan_arm, trials, with_baselines
 from limbeck.jobs.record import Finished, timed_as
 from limbeck.jobs.settings import Job, Run, resolve
 from limbeck.jobs.teaching import TeacherOutputs, check_named_cache, collect_teacher_outputs, free_memory
@@ -67,6 +68,7 @@ def run(
         notes = [arms[-1].start.origin] if settings.kind != "compress" else []
         for note in notes:
             watcher.say(note)
+    check_transfer(settings.data, arms)
     notes += label_notes(arms)
     watcher.plan(_progress(settings, setup, arms))
 
@@ -114,6 +116,8 @@ def run_without_teacher(
 
 def start(settings: Job) -> None:
     """What a run does before it reads anything."""
+    if not isinstance(settings, Run):
+        refuse_unlabelled(settings.data)
     find_device(settings.train.device)  # or refuses
     if settings.train.threads:
         torch.set_num_threads(settings.train.threads)
@@ -127,6 +131,8 @@ def _prepare(arguments: Arguments[Run], columns: Mapping[str, Run], watcher: Wat
     if len(columns) == 1 and settings.data.task != "auto":  # data may be read as the one recipe has it
         task = replace(task, knobs=resolve(next(iter(columns.values())), task.info))
     task.check_settings()
+    if task.unlabelled_remedy:
+        refuse_unlabelled(settings.data, f"--task {task.info.kind} does not take it", task.unlabelled_remedy)
     if teacher is None and settings.teacher:
         watcher.say(f"loading the teacher {settings.teacher}")
         teacher = task.load(settings.teacher)

@@ -20,17 +20,20 @@ from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import Shape
 from limbeck.core.task import TaskInfo
 from limbeck.core.trace import ATTENTION_PARTS, NOTHING, ONLY_LOGITS, NoTeacher, Request, Teacher, Want
+from limbeck.data.settings import DataSettings
+from limbeck.data.sources.unlabelled import refuse_unlabelled
 from limbeck.functional.layermap import KEPT, layer_pairs
 from limbeck.jobs.retokenize import ArmRows, check_after_retokenizing
 from limbeck.jobs.settings import Job, Run, resolve
 from limbeck.jobs.start import Start, start_of
+from limbeck.measure.evaluator import Evaluator
 from limbeck.measure.size import count_parameters, tables_of
 from limbeck.recipes.recipe import MAIN, Apply, ObjectiveTable, Rewind, Snapshot, Train, from_table, to_table
 from limbeck.students.families import SAME, find_family, has_layers, is_family
 from limbeck.students.shrink import SMALL, Shrink
 from limbeck.students.sizes import shape_of
 from limbeck.tasks.base import ALL, GOLD, EncodedData, Model, Setup, Task, with_class_weights
-from limbeck.training.schedule import Schedule
+from limbeck.training.schedule import BestBy, Schedule
 
 FEW_ROW_PASSES, FEW_ROW_STEPS, FEW_ROW_EVALS = 20, 1000, 20  # of a training on the rows that have labels
 _OF_LAYERS = Want.HIDDEN | Want.POOLED | ATTENTION_PARTS
@@ -61,6 +64,11 @@ class Training:
         """Dev is measured during training and the best weights are kept; otherwise the last."""
         predicts = any(weight and part.answers for weight, part in self.objective.weighted)
         return predicts and self.final
+
+    @property
+    def best_by(self) -> str:
+        """What tells its best weights on dev; without a teacher, its labels where there are any."""
+        return self.schedule.best_by if self.uses_teacher else "auto"
 
     @property
     def measurements(self) -> float:
@@ -224,6 +232,7 @@ def plan_arm(name: str, run: Run, setup: Setup, watcher: Watcher, given: Model |
         data = replace(data, fingerprints={**data.fingerprints, "student": fingerprint(given.network)})
     shape = shape_of(start.network)
     run = run.but(train=run.train.at_width(shape.hidden, data.info))
+    check_best_by(run.train.best_by, data.info, data.evaluator, setup.teacher is not None)
     rows = ArmRows(run, task, setup)
     arm = ArmPlan(name, run, start, (), data, recipe=run.recipe, processor=student.processor, source=rows)
     return _with_steps(arm, setup, shape)
@@ -436,6 +445,28 @@ def on_labels(step: Training, data: EncodedData) -> Training:
     evals = math.ceil(max(often, FEW_ROW_EVALS))
     patience = math.ceil(schedule.patience * evals / often)
     return replace(step, schedule=schedule.but(epochs=epochs, patience=patience), evals=evals)
+
+
+def check_best_by(best_by: BestBy, info: TaskInfo, evaluator: Evaluator, teacher: bool) -> None:
+    """Refuses to choose weights by what cannot be told."""
+    asked = f"--train.best-by {best_by}"
+    if best_by in ("agreement", "both") and not (teacher and evaluator.agrees):
+        why = f"not for --task {info.kind}" if teacher else "and this run has none"
+        raise KnobError(f"{asked} needs a teacher to agree with, {why}", "--train.best-by labels")
+    labelled = evaluator.labels_on_dev
+    if best_by in ("labels", "both") and not labelled:
+        raise KnobError(f"{asked} needs labels on dev, and none of its rows has one", "--train.best-by agreement")
+    if best_by == "both" and not info.higher_is_better:
+        raise KnobError(
+            f"{asked} is the mean of {info.metric} and agreement, but a lower {info.metric} is better",
+            "choose a metric of which more is better with --metric, or --train.best-by agreement",
+        )
+
+
+def check_transfer(data: DataSettings, arms: Sequence[ArmPlan]) -> None:
+    """Refuses texts without labels that no step would learn from."""
+    if not any(arm.uses_teacher for arm in arms):
+        refuse_unlabelled(data, "no step of this run asks the teacher, so they would teach nothing", "--recipe hinton")
 
 
 def label_notes(arms: Sequence[ArmPlan]) -> list[str]:

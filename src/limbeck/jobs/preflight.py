@@ -21,6 +21,7 @@ from limbeck.data.sources.conll import SUFFIXES as CONLL
 from limbeck.data.sources.files import SUFFIXES, missing, read_head, unzipped
 from limbeck.data.sources.gather import locate
 from limbeck.data.sources.parallel import check_parallel
+from limbeck.data.sources.unlabelled import check_unlabelled, refuse_unlabelled
 from limbeck.engines.onnx import exported_facts
 from limbeck.jobs.compare_settings import CompareRun, check_columns, columns_of
 from limbeck.jobs.folder import RUN_FILE, check_out
@@ -120,9 +121,12 @@ def _check_named(run: TaskKnobs, kind: str) -> None:
 
 def _check_data(run: TaskKnobs, kind: str) -> None:
     """Every named file is there and can be opened; of texts, its columns are known."""
+    if not isinstance(run, Run):
+        refuse_unlabelled(run.data)
     if kind in IMAGE_KINDS:
         check_images(run.data)
         return
+    check_unlabelled(run.data)
     files = _files(run, kind)
     for path in files.values():
         if not path.exists():
@@ -143,6 +147,8 @@ def _files(run: TaskKnobs, kind: str) -> dict[str, Path]:
     if kind in SEQ2SEQ_KINDS and not isinstance(run, ExportRun | PredictRun):  # which take sources alone
         check_parallel(path if data.train else None, data, pairs)
         named |= {"target": pairs.target, "dev target": pairs.dev_target, "test target": pairs.test_target}
+    if data.unlabelled and not data.train:
+        return {name: Path(value).expanduser() for name, value in named.items() if value}
     texts = kind in LANGUAGE_KINDS and path.is_dir()
     files = {"train": path} if texts else locate(data, {*SUFFIXES, *CONLL} if kind in WINDOW_KINDS else SUFFIXES)
     return files | {name: Path(value).expanduser() for name, value in named.items() if value}

@@ -13,6 +13,7 @@ import numpy as np
 from limbeck.core.card import METHODS, card_of
 from limbeck.core.compress import PASSES
 from limbeck.core.files import portable_texts
+from limbeck.core.metric import metric_of
 from limbeck.core.progress import Watcher
 from limbeck.core.record import Arm, Artifact, Citation, Comparison, DataCard, Failure, Record, Size, Speed
 from limbeck.jobs.chain import START
@@ -251,7 +252,9 @@ def _notes(finished: Finished, card: DataCard) -> list[str]:
     notes += [f"{arm.name}: {note}" for arm in finished.done for note in finished.results[arm.name][0].notes]
     if finished.kind == "compare":
         notes += [note for arm in finished.done if (note := _cost_note(finished, arm))]
-    return notes if finished.kind == "train" or finished.setup.info.over_vocabulary else [*notes, *_label_notes(card)]
+    if finished.kind == "train" or finished.setup.info.over_vocabulary:
+        return notes
+    return [*notes, *_label_notes(card), *_best_notes(finished, card)]
 
 
 def _student_notes(finished: Finished) -> list[str]:
@@ -290,13 +293,24 @@ def _cost_note(finished: Finished, arm: ArmPlan) -> str:
     )
 
 
+def _best_notes(finished: Finished, card: DataCard) -> list[str]:
+    """What told the best weights of the students, where a person asked or rows without labels leave it open."""
+    run, metric = finished.run.train, metric_of(finished.setup.info, finished.setup.info.metric).title
+    evaluated = any(step.evaluated and step.uses_teacher for arm in finished.done for step in arm.trainings)
+    asked = run.best_by != "auto" or finished.run.data.unlabelled
+    if not (asked and evaluated and run.keep == "best" and card.splits["dev"].labelled):
+        return []
+    by = {"agreement": "agreement with the teacher", "both": f"the mean of {metric} and agreement with the teacher"}
+    return [f"The best weights of students were chosen by {by.get(run.best_by, metric)} on dev (--train.best-by)."]
+
+
 def _label_notes(card: DataCard) -> list[str]:
     """What labels were missing for."""
     train, dev, test = (card.splits[name] for name in ("train", "dev", "test"))
     notes = []
     if train.labelled < train.rows:
         unlabelled = train.rows - train.labelled
-        notes.append(f"{unlabelled} training rows have no label; only the teacher's terms learn from them.")
+        notes.append(f"{unlabelled:,} training rows have no label; only the teacher's terms learn from them.")
     if not dev.labelled:
         notes.append("The dev set has no labels: early stopping watched agreement with the teacher.")
     if not test.labelled:

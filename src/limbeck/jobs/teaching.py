@@ -152,16 +152,16 @@ def _fill_logits(setup: Setup, arms: Sequence[ArmPlan], needed: Request, run: Ru
         lacking = np.flatnonzero(cache.lacks(split.uids) & ~np.isin(split.uids, seen))
         seen = np.concatenate([seen, split.uids])
         if len(lacking):
-            missing.append(split if len(lacking) == len(split) else split.take(lacking))
-    lengths = [length for split in missing for length in split.lengths]
+            missing.append((split, lacking))
+    lengths = [split.lengths[row] for split, lacking in missing for row in lacking]
     _check_space(cache, cache.estimate(shape_of(setup.teacher.network), setup.info, lengths), watcher)
     teacher = LiveTeacher(setup.teacher.network, cache.request)
     done = 0
     collate = Collator.of(setup.data.processor, setup.info)
-    for split in missing:
-        for rows in cache.fill_by_batch(teacher, batches(split, collate, run.teacher_cache.batch_size)):
+    for split, lacking in missing:
+        for rows in cache.fill_by_batch(teacher, batches(split, collate, run.teacher_cache.batch_size, lacking)):
             watcher.at(COLLECTING, (done + rows) / len(lengths))
-        done += len(split)
+        done += len(lacking)
     return cache
 
 

@@ -20,7 +20,7 @@ from limbeck.jobs import pipeline
 from limbeck.jobs.arguments import documented, in_folder, settings_of
 from limbeck.jobs.exporting import record_with_exports
 from limbeck.jobs.folder import locked, publish
-from limbeck.jobs.plan import ArmPlan, PlannedStep, Training, on_labels
+from limbeck.jobs.plan import ArmPlan, PlannedStep, Training, check_best_by, on_labels
 from limbeck.jobs.preflight import no_model
 from limbeck.jobs.result import Result, make_result
 from limbeck.jobs.settings import Options, TrainRun, with_masking
@@ -117,6 +117,7 @@ def plan_training(run: T, data: object, watcher: Watcher) -> tuple[T, ArmPlan, S
             f"the objective '{foreign[0]}' does not serve `limbeck train` with --task {encoded.info.kind}",
             "it takes 'labels' alone, of texts, images, tags and answers; of a translator --seq2seq.smoothing smooths",
         )
+    check_best_by(run.train.best_by, encoded.info, encoded.evaluator, teacher=False)
     run = run.but(objective=with_class_weights(run.objective, encoded))
     task = replace(task, info=encoded.info, knobs=run)
     run = with_masking(run.spelled_out(task.info.kind), task.info.kind)

@@ -47,7 +47,7 @@ from limbeck.data.renumbered import PieceRows, ids_before
 from limbeck.jobs.chain import START, label_of, make_artifact, read_shape, save_shape
 from limbeck.jobs.plan import ArmPlan, PlannedStep, Training, Trial
 from limbeck.jobs.retokenize import check_segmentation, resegmented, with_old_rows
-from limbeck.measure.evaluator import Evaluation
+from limbeck.measure.evaluator import Evaluation, Evaluator
 from limbeck.measure.size import size_of
 from limbeck.passes.magnitude import Magnitude
 from limbeck.recipes.recipe import Apply, Rewind, Snapshot
@@ -56,6 +56,7 @@ from limbeck.students.model_folder import quiet, save_folder
 from limbeck.students.seq2seq import hold_pad
 from limbeck.tasks.base import ALL, EncodedData, Model
 from limbeck.teachers.remapped import RemappedTeacher
+from limbeck.training.arguments import DevMetric
 from limbeck.training.bridges import add_bridges, drop_bridges
 from limbeck.training.callbacks import HoldMask, HoldNorm, Watch, check_checkpoint, switching
 from limbeck.training.lowest import AtLowestLoss
@@ -195,7 +196,8 @@ def _before(model: PreTrainedModel, arm: ArmPlan) -> dict[str, float]:
     if arm.data.info.is_seq2seq or not any(step.evaluated for step in arm.trainings):
         return {}
     model.to(find_device(arm.run.train.device))
-    return {name: value for name, value in arm.data.evaluator.dev_metrics(model).items() if name != "loss"}
+    evaluator = arm.data.evaluator.choosing("auto")
+    return {name: value for name, value in evaluator.dev_metrics(model).items() if name != "loss"}
 
 
 @contextmanager
@@ -262,7 +264,7 @@ class _TrialRunner:
                     check_checkpoint(Path(newest))
                 trainer.accelerator.wait_for_everyone()
             trainer.train(resume_from_checkpoint=newest if newest and Path(newest).exists() else None)
-            after = self.progress.after(trainer, self._sign)
+            after = self.progress.after(trainer, self._sign(self._evaluator(step)))
             self.progress = after.model_copy(update={"stopped": lowest.found})
             if self.trial.arm.is_level(number):
                 self._add_level(number, trainer)
@@ -390,7 +392,8 @@ class _TrialRunner:
         share = learnt / (learnt + test * data.evaluator.test_rows) / arm.epochs  # of an epoch, beside the test
         part = (share * self.progress.epochs, share * step.schedule.epochs)
         eval_steps = dev * len(data.evaluator.dev) / (3 * batch)
-        watch = Watch(self.watcher, self.trial.title, data.info.metric, part, eval_steps)
+        evaluator = self._evaluator(step)
+        watch = Watch(self.watcher, self.trial.title, evaluator.best_metric, part, eval_steps)
         held: list[TrainerCallback] = [HoldMask(self.mask)] if self.mask.live else []
         held += [HoldNorm(most)] if (most := getattr(self.model.config, "max_norm", 0.0)) else []
         over = data.info.over_vocabulary  # then dev has other uids now
@@ -410,10 +413,11 @@ class _TrialRunner:
             focus=step.focus,
             only_head=step.only_head,
             best=step.evaluated,
+            best_by=DevMetric(evaluator.best_metric, evaluator.best_is_higher),
             evals=step.evals,
             scale=self.scale if final_linear(self.model) else None,
             dev_loss=data is arm.data or not (by_token and (over or resegmented(arm.data, data, "dev"))),
-            **(data.evaluator.while_training() if step.evaluated else {}),
+            **(evaluator.while_training() if step.evaluated else {}),
             callbacks=[*held, watch, *more, *switching(step.teacher), *self.callbacks],
         )
 
@@ -465,7 +469,8 @@ class _TrialRunner:
         )
         dev_score = past.dev_score
         if dev_score is None:
-            dev_score = self._sign * data.evaluator.dev_metrics(model)[data.info.metric]
+            evaluator = self._evaluator(arm.trainings[-1] if arm.trainings else None)
+            dev_score = self._sign(evaluator) * evaluator.dev_metrics(model)[evaluator.best_metric]
         whole = TrialResult(
             result=result,
             dev_score=dev_score,
@@ -483,9 +488,12 @@ class _TrialRunner:
         barrier()
         return whole
 
-    @property
-    def _sign(self) -> int:
-        return 1 if self.data.info.higher_is_better else -1
+    def _evaluator(self, step: Training | None) -> Evaluator:
+        """Whose dev metrics have what the best weights of a step are known by."""
+        return self.data.evaluator.choosing(step.best_by if step else "auto")
+
+    def _sign(self, evaluator: Evaluator) -> int:
+        return 1 if evaluator.best_is_higher else -1
 
     def _save_step(self, folder: Path) -> None:
         """The step's last file tells that all is there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from transformers import EvalPrediction, PreTrainedModel
 
 TEXT_BATCH, BLOCKS = 64, 32  # rows of a batch
+AGREEMENT, BOTH = "agreement", "labels_and_agreement"  # dev metrics by which weights are chosen
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,10 @@ class Evaluator(ABC):
     """Of one processor's rows. A kind of problem says what is measured on dev and on test."""
 
     passes: ClassVar[tuple[int, int]] = (1, 1)  # forward passes that a row of dev and one of test costs
+    agrees: ClassVar[bool] = False  # dev can be measured by agreement with the teacher
     info: TaskInfo
+    dev_labelled: bool = True  # dev has labels that people gave
+    best_by: str = "labels"  # or AGREEMENT, or BOTH
     processor: Any
     splits: Mapping[str, Dataset]  # only `test` where a model is only evaluated
     dev: Dataset
@@ -69,6 +74,45 @@ class Evaluator(ABC):
         if "dev" in self.splits:
             self.dev = self.splits["dev"]
 
+    @property
+    def labels_on_dev(self) -> bool:
+        """Whether people gave labels for any of dev, or every row has what it is scored by."""
+        labels = getattr(self.splits.get("dev"), "has_label", None)
+        return self.dev_labelled and (not self.agrees or labels is None or bool(labels.any()))
+
+    @property
+    def knows_agreement(self) -> bool:
+        """Whether dev can be measured by agreement with the teacher, here and now."""
+        return self.agrees and not isinstance(getattr(self, "teacher", NoTeacher()), NoTeacher)
+
+    def choosing(self, best_by: str) -> Self:
+        """The same, whose dev metrics have what the best weights are known by.
+
+        `best_by` is as in a Schedule; what cannot be told (no teacher, no labels) is told by the other."""
+        found, known = copy.copy(self), self.knows_agreement
+        found.best_by = best_by if best_by in (AGREEMENT, "both") and known else "labels"
+        if not self.dev_labelled and known:
+            found.best_by = AGREEMENT
+        return found
+
+    @property
+    def best_metric(self) -> str:
+        return {"labels": self.info.metric, "both": BOTH}.get(self.best_by, self.best_by)
+
+    @property
+    def best_is_higher(self) -> bool:
+        return self.info.higher_is_better or self.best_by != "labels"
+
+    def with_agreement(self, scores: dict[str, float], agreement: Callable[[], float]) -> dict[str, float]:
+        """The scores on dev's labels, and what else the best weights are known by."""
+        if self.best_by == "labels":
+            return scores
+        alike = agreement()
+        if not self.dev_labelled:
+            return {AGREEMENT: alike}
+        mean = {BOTH: (scores[self.info.metric] + alike) / 2} if self.best_by == "both" else {}
+        return {**scores, AGREEMENT: alike, **mean}
+
     def floor(self) -> Floor | None:
         """What needs no model, on the test split; none where nothing of it is scored."""
         return None
@@ -80,8 +124,10 @@ class Evaluator(ABC):
     @cached_property
     def seen(self) -> np.ndarray:
         """[test rows] bool: which stand in train too."""
-        train = set(self.keys("train"))
-        return np.array([key in train for key in self.keys("test")], dtype=bool)
+        test = self.keys("test")
+        wanted = set(test)  # of test, since train may be large
+        train = {key for key in self.keys("train") if key in wanted}
+        return np.array([key in train for key in test], dtype=bool)
 
     def without_seen(self, found: Evaluation, seen: np.ndarray) -> Evaluation:
         """With the scores on the other rows, where some are `seen`."""
@@ -118,11 +164,13 @@ class TextEvaluator(Evaluator):
     `TextEvaluator(info, tokenizer, {"dev": dev, "test": test}).test(model).scores["accuracy"]`
     """
 
+    agrees: ClassVar[bool] = True
     info: TaskInfo
     processor: Any
     splits: Mapping[str, Encoded | EncodedImages]
     examples: int = 0  # disagreements to keep
     teacher: Teacher = field(default_factory=NoTeacher)
+    dev_labelled: bool = True
 
     def with_teacher(self, teacher: Teacher, test: Evaluation | None = None) -> TextEvaluator:
         """Where dev has no labels, the teacher's answers stand for them."""
@@ -134,18 +182,37 @@ class TextEvaluator(Evaluator):
             labels = logits.argmax(-1)
         else:
             labels = (logits > 0).astype(np.float32) if self.info.kind == "multilabel" else logits[:, 0]
-        return replace(found, splits={**self.splits, "dev": dev.with_labels(labels)})
+        return replace(found, splits={**self.splits, "dev": dev.with_labels(labels)}, dev_labelled=False)
 
     def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
         dev = self.splits["dev"]
-        return quality(self.info, self.logits("dev", model), dev.labels, dev.has_label)[0]
+        return self._dev_scores(self.logits("dev", model), dev.labels, dev.has_label, dev.uids)
 
     def while_training(self) -> dict[str, Callable[..., dict[str, float]]]:
         def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
-            labels, has_label = prediction.label_ids
-            return quality(self.info, prediction.predictions, labels, has_label.astype(bool))[0]
+            labels, has_label, uids = prediction.label_ids
+            return self._dev_scores(prediction.predictions, labels, has_label.astype(bool), uids)
 
         return {"compute_metrics": compute_metrics}
+
+    def _dev_scores(
+        self, logits: np.ndarray, labels: np.ndarray, has_label: np.ndarray, uids: np.ndarray
+    ) -> dict[str, float]:
+        def agreement() -> float:
+            theirs = self._teacher_dev[np.searchsorted(self._dev_uids, uids)]
+            return fidelity(self.info, logits, theirs, labels, has_label).agreement or 0.0
+
+        scores = quality(self.info, logits, labels, has_label)[0]
+        return self.with_agreement(scores, agreement)
+
+    @cached_property
+    def _dev_uids(self) -> np.ndarray:
+        return np.sort(self.splits["dev"].uids)
+
+    @cached_property
+    def _teacher_dev(self) -> np.ndarray:
+        """[dev rows, outputs], by rising uid."""
+        return self._teacher_logits("dev")[np.argsort(self.splits["dev"].uids)]
 
     def test(self, model: PreTrainedModel) -> Evaluation:
         return self.evaluation(self.logits("test", model), self._teacher_test)

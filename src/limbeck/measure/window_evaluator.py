@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -49,11 +49,13 @@ class Predicted(NamedTuple, Generic[P, C]):
 class WindowEvaluator(Evaluator, Generic[P, C]):
     """Every window of a split once; the sentences or questions they are of are scored."""
 
+    agrees: ClassVar[bool] = True
     corpus: WindowCorpus
     processor: Any
     settings: WindowSettings
     examples: int = 0  # disagreements to keep
     teacher: Teacher = field(default_factory=NoTeacher)
+    dev_labelled: bool = True
 
     def __post_init__(self) -> None:
         self.info, self.splits = self.corpus.task, self.corpus.splits
@@ -64,11 +66,21 @@ class WindowEvaluator(Evaluator, Generic[P, C]):
         found = replace(self, teacher=teacher)
         if any(item.has_label for item in self.corpus.items("dev")) or not len(self.corpus.dev):
             return found
-        return replace(found, corpus=self.corpus.with_gold("dev", found._of_teacher("dev").values))
+        return replace(found, corpus=found._by_teacher, dev_labelled=False)
 
     def dev_metrics(self, model: PreTrainedModel) -> dict[str, float]:
+        """Agreement is the task's metric with the teacher's predictions for labels."""
         predicted, loss, _ = self._predicted("dev", model, NoTeacher())
-        return {"loss": loss, **self.scored("dev", predicted.values).scores}
+
+        def agreement() -> float:
+            return replace(self, corpus=self._by_teacher).scored("dev", predicted.values).scores[self.info.metric]
+
+        return {"loss": loss, **self.with_agreement(self.scored("dev", predicted.values).scores, agreement)}
+
+    @cached_property
+    def _by_teacher(self) -> WindowCorpus:
+        """With the teacher's predictions for dev's labels."""
+        return self.corpus.with_gold("dev", self._of_teacher("dev").values)
 
     def test(self, model: PreTrainedModel) -> Evaluation:
         predicted, _, fidelity = self._predicted("test", model, self.teacher)

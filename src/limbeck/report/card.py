@@ -120,6 +120,7 @@ def comparison_card(record: Record) -> str:
         f"# {escape_markdown(record.name)}",
         escape_markdown(summary.headline(record)),
         _serious(record),
+        escape_markdown(summary.unlabelled(record)),
         _published(record),
         _results(record),
         f"## Against no teacher\n\n{_list(gains)}" if gains else "",
@@ -267,6 +268,7 @@ def _data(record: Record) -> str:
         f"- {unit.source}s read: {n.count(data.read)}; dropped: {dropped}; "
         f"repeated {unit.repeated}s, kept: {n.count(data.duplicates)}"
     )
+    lines += [f"- {escape_markdown(one.sentence)}" for one in data.sources]
     if data.splits:
         splits = (f"{escape_markdown(name)} {_counts(record, split)}" for name, split in data.splits.items())
         lines.append("- splits: " + ", ".join(splits))

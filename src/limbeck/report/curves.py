@@ -22,7 +22,7 @@ Curves = list[tuple[Arm, list[plots.Line]]]
 
 def learning(record: Record) -> Figure | None:
     """The metric on the dev set as training goes on."""
-    metric, teacher = n.primary(record), n.teacher_of(record)
+    metric, teacher = _dev_metric(record), n.teacher_of(record)
     curves = _curves(record, partial(_dev_curve, metric=metric))
     if not curves:
         return None
@@ -44,7 +44,7 @@ def learning(record: Record) -> Figure | None:
 def curve_panels(record: Record) -> list[Markup]:
     """How many arms learned: a small panel for each, all on one scale, with the same student without a teacher behind;
     in the order of the arms."""
-    metric = n.primary(record)
+    metric = _dev_metric(record)
     curves = _curves(record, partial(_dev_curve, metric=metric))
     heights = [y for _, lines in curves for line in lines for _, y in line.points]
     if not heights:
@@ -65,6 +65,12 @@ def curve_panels(record: Record) -> list[Markup]:
         )
         for arm, lines in curves
     ]
+
+
+def _dev_metric(record: Record) -> Metric:
+    """The primary one; agreement with the teacher where dev has no labels."""
+    seen = {name for arm in record.arms for run in arm.runs for point in run.curve for name in point.dev}
+    return n.metric_named(record, "agreement" if "agreement" in seen and record.metric not in seen else record.metric)
 
 
 def _teacher_level(teacher: Arm, metric: Metric) -> plots.ReferenceLine | None:

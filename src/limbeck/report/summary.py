@@ -201,6 +201,8 @@ def conclusion(record: Record) -> str:
     if comparisons := record.comparisons:
         of_subject = (c for c in comparisons if subject and c.better == subject.name)
         return _titled(record, next(of_subject, comparisons[0]))
+    if text := unlabelled(record):
+        return text
     if record.kind == "eval" or not m.is_pair(record):
         return ""
     if not n.students_of(record):
@@ -209,6 +211,18 @@ def conclusion(record: Record) -> str:
         return "No student was trained without the teacher, so whether distillation helped is not known."
     rows = f"{n.units(record).row}s"
     return f"Student and baseline were not compared on test {rows}, so whether distillation helped is not known."
+
+
+def unlabelled(record: Record) -> str:
+    """The honest sentence of a run in which no row had a label; else nothing."""
+    splits = record.data.splits.values()
+    students = record.kind in ("distill", "compare") and n.students_of(record)
+    if n.in_blocks(record) or not splits or any(split.labelled for split in splits) or not students:
+        return ""
+    return (
+        f"No row has a label: {n.primary(record).title} is not known, nor whether distillation helped; the student was "
+        "trained, chosen and judged by agreement with its teacher alone, whose mistakes it shares unseen."
+    )
 
 
 def _lost(record: Record, subject: Arm) -> str:

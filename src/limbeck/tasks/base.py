@@ -209,6 +209,8 @@ class Task(ABC, Generic[R]):
     paper: ClassVar[Paper] = DEVLIN_2019  # what `limbeck train` cites
     remedy: ClassVar[str] = ""  # for an objective that does not serve the task
     labels_only: ClassVar[str] = "labels only"  # how a student without a teacher is called
+    # what to do instead of --unlabelled; "" where it is taken
+    unlabelled_remedy: ClassVar[str] = "it is for texts and pairs (--task classify, multilabel, regress)"
     from_scratch: ClassVar[bool] = False  # `limbeck train` may start from random weights
     new_students: ClassVar[bool] = False  # a student is a new network, not cut from its teacher
 

@@ -56,6 +56,7 @@ class LanguageTask(Task[RunningText]):
     kinds: ClassVar[tuple[Kind, ...]] = LANGUAGE_KINDS
     remedy: ClassVar[str] = "for language models use 'language', 'truncated' or 'word-kd'"
     labels_only: ClassVar[str] = "text only"
+    unlabelled_remedy: ClassVar[str] = "running text needs no labels: add it to --data"
 
     def load(self, source: str, *, new_head: bool = False) -> Model:
         pairs, trusted = self.knobs.table(BlockSettings).pairs, self.knobs.trust_remote_code

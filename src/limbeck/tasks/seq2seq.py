@@ -94,6 +94,7 @@ class Translation(Task[TaughtTexts]):
     paper: ClassVar[Paper] = VASWANI_2017
     remedy: ClassVar[str] = "use 'language' and 'truncated'"
     labels_only: ClassVar[str] = "given targets only"
+    unlabelled_remedy: ClassVar[str] = "leave their targets empty in --data: with seq-kd the teacher writes them"
     from_scratch: ClassVar[bool] = True
 
     @property

@@ -45,6 +45,7 @@ from limbeck.teachers.live import LiveTeacher, answers_per_second
 from limbeck_runtime.answers import text_answer
 
 _TIMED = 128  # texts that tell how fast a teacher answers
+TRANSFER = "transfer"  # the folder of unlabelled texts, in a run's
 
 
 @task
@@ -53,6 +54,7 @@ class TextClassification(WholeClassification[Corpus]):
     """A label, several labels or a number for each text or pair."""
 
     kinds: ClassVar[tuple[Kind, ...]] = TEXT_KINDS
+    unlabelled_remedy: ClassVar[str] = ""
 
     def read_rows(self, data: object, model: Model | None, watcher: Watcher, only_test: bool) -> Corpus:
         settings: DataSettings = self.knobs.data
@@ -66,7 +68,7 @@ class TextClassification(WholeClassification[Corpus]):
             if corpus.task.kind == "regress":
                 return corpus
             return relabel(corpus, labels, whose="the model", ordered=bool(settings.classes))
-        corpus = read_texts(known, data, watcher, known=labels)
+        corpus = read_texts(known, data, watcher, known=labels, place=self._place)
         return _in_order_of(corpus, model, ordered=bool(settings.classes))
 
     def encode(self, splits: Corpus, model: Model, watcher: Watcher, teacher: Model | None = None) -> EncodedData:
@@ -78,11 +80,17 @@ class TextClassification(WholeClassification[Corpus]):
         found = encoded_rows(rows, evaluator, card, prints, splits.train.has_label)
         return replace(found, pairs=bool(splits.train.pairs))
 
+    @property
+    def _place(self) -> Path | None:
+        """Where the texts and tokens of a transfer set lie."""
+        out = getattr(self.knobs, "out", "")
+        return Path(out) / TRANSFER if out else None
+
     def encode_rows(self, rows: Examples, processor: Any) -> Encoded:
         return encode(rows, processor, self.knobs.data.max_length)
 
     def texts(self, setup: Setup[Corpus], split: str) -> list[tuple[str, str]]:
-        return setup.splits.splits[split].keys
+        return list(setup.splits.splits[split].keys)
 
     def new_rows(self, data: object) -> tuple[Table, list[Inputs]]:
         return new_texts(self.knobs.data, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from transformers import TrainingArguments
 from transformers.integrations import get_reporting_integration_callbacks
@@ -11,6 +12,13 @@ from limbeck.core.device import find_device
 from limbeck.core.errors import KnobError
 from limbeck.core.task import TaskInfo
 from limbeck.training.schedule import Schedule
+
+
+class DevMetric(NamedTuple):
+    """By which the best weights are known."""
+
+    name: str
+    higher_is_better: bool = True
 
 
 def check_loggers(schedule: Schedule) -> None:
@@ -31,8 +39,16 @@ def _loggers(schedule: Schedule) -> list[str]:
 
 
 def training_arguments(
-    schedule: Schedule, task: TaskInfo, folder: Path, seed: int, rows: int, best: bool, evals: int
+    schedule: Schedule,
+    task: TaskInfo,
+    folder: Path,
+    seed: int,
+    rows: int,
+    best: bool,
+    evals: int,
+    metric: DevMetric | None = None,
 ) -> TrainingArguments:
+    metric = metric or DevMetric(task.metric, task.higher_is_better)
     a_pass = schedule.steps_per_epoch(rows)
     steps = schedule.max_steps or int(a_pass * schedule.epochs)
     by_epoch = schedule.eval_steps or -(-a_pass // schedule.evals_per_epoch)
@@ -57,10 +73,10 @@ def training_arguments(
         save_total_limit=2,
         logging_steps=max(every // 5, 1),
         load_best_model_at_end=best and schedule.keep == "best",
-        metric_for_best_model=f"eval_{task.metric}",
-        greater_is_better=task.higher_is_better,
+        metric_for_best_model=f"eval_{metric.name}",
+        greater_is_better=metric.higher_is_better,
         restore_callback_states_from_checkpoint=True,
-        label_names=["labels", "has_label"],
+        label_names=["labels", "has_label", "uids"],  # uids find the teacher's answers
         remove_unused_columns=False,
         dataloader_pin_memory=False,
         bf16=schedule.precision == "bf16",

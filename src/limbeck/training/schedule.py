@@ -9,6 +9,8 @@ from limbeck.core.knob import Settings, knob
 from limbeck.core.process import world_size
 from limbeck.core.task import TaskInfo
 
+BestBy = Literal["auto", "labels", "agreement", "both"]
+
 
 class Schedule(Settings):
     epochs: float = knob(
@@ -41,6 +43,11 @@ class Schedule(Settings):
     )
     patience: int = knob(4, "dev measurements without improvement before training stops; 0 for never", at_least=0)
     keep: Literal["best", "last"] = knob("best", "weights that a training ends with: the best on dev, or the last")
+    best_by: BestBy = knob(
+        "auto",
+        "what tells the best weights on dev; labels: the metric; agreement: with the teacher, on rows without labels "
+        "too; both: the mean of the two; auto: labels where dev has any, else agreement",
+    )
     hold_zeros: bool = knob(True, "weights of a pruned model that are 0 stay 0")
     bucket: bool = knob(True, "put texts of like length into one batch; faster, same examples per epoch")
     precision: Literal["fp32", "bf16", "fp16"] = knob(

@@ -38,7 +38,7 @@ from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.students.model_folder import quiet
 from limbeck.students.sizes import shape_of
 from limbeck.training import fast_loop
-from limbeck.training.arguments import check_loggers, training_arguments
+from limbeck.training.arguments import DevMetric, check_loggers, training_arguments
 from limbeck.training.bridges import bridges_of
 from limbeck.training.callbacks import COMPLETE, MarkComplete, without_prefix
 from limbeck.training.denormals import flushed_denormals
@@ -160,6 +160,7 @@ class Distiller(ObjectiveTrainer):
         focus: int = 0,
         only_head: bool = False,
         best: bool = True,
+        best_by: DevMetric | None = None,
         evals: int = 0,
         scale: Scale | None = None,
         dev_loss: bool = True,
@@ -167,6 +168,7 @@ class Distiller(ObjectiveTrainer):
     ) -> None:
         """Dev metrics come from `compute_metrics`, which takes all logits, or `dev_metrics`, which takes the model.
 
+        The best weights are those with the best `best_by`, by default the task's metric.
         `request` is what the objective compares of the student; `focus` the one layer that learns, 0 for all; with
         `only_head` the encoder stays as it is. Without `best` nothing is measured on dev and the last weights stay: for
         stages that do not train the answers. `evals` is the number of dev measurements in all, 0 for `evals_per_epoch`.
@@ -180,7 +182,7 @@ class Distiller(ObjectiveTrainer):
         stopping = [EarlyStoppingCallback(schedule.patience)] if best and schedule.patience else []
         super().__init__(
             model=model,
-            args=training_arguments(schedule, task, folder, seed, len(train), best, evals),
+            args=training_arguments(schedule, task, folder, seed, len(train), best, evals, best_by),
             train_dataset=train,
             eval_dataset=dev,
             data_collator=collate,

@@ -20,7 +20,8 @@ from limbeck.data.language.pack import Blocks, Packed, encoded, tokenise
 from limbeck.data.settings import BlockSettings, DataSettings
 from limbeck.data.sources.tables import Table, is_missing, unboxed
 from limbeck.data.splits import RowSelection
-from limbeck.data.text.examples import TextRow, spans
+from limbeck.data.text.examples import spans
+from limbeck.data.text.rows import TextRow
 
 Message = dict[str, Any]  # role and content, and what else the template reads, such as tool_calls
 Chat = list[Message]

@@ -30,7 +30,7 @@ from limbeck.data.splits import (
     measured_split,
     missing_splits,
 )
-from limbeck.data.text.examples import TextRow, select_texts
+from limbeck.data.text.rows import TextRow, select_texts
 
 Rule = Literal["blank-line", "line", "file"]
 Selection = RowSelection[TextRow]

@@ -24,7 +24,7 @@ from limbeck.data.splits import (
     log_card,
     measured_split,
 )
-from limbeck.data.text.examples import TextRow
+from limbeck.data.text.rows import TextRow
 from limbeck.data.uids import source_uids
 
 

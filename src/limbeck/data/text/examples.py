@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from limbeck.core.errors import DataError
+from limbeck.core.fingerprint import digest, tokenizer_fingerprint
 from limbeck.core.progress import Silent, Watcher
-from limbeck.core.record import SplitCard
+from limbeck.core.record import DataCard, SplitCard
 from limbeck.core.task import TaskInfo
 from limbeck.data.columns import NO_LABELS, Roles, choose
 from limbeck.data.joins import part_lengths
 from limbeck.data.settings import DataSettings
-from limbeck.data.sources.gather import gather
+from limbeck.data.sources.gather import Tables, gather
 from limbeck.data.sources.new_rows import read_new
 from limbeck.data.sources.tables import Table, texts_of
+from limbeck.data.sources.unlabelled import held_out_tables, refuse_unlabelled
 from limbeck.data.splits import (
+    Division,
     LabelledSplits,
-    RowSelection,
     card_columns,
     divide,
     draw_split,
@@ -30,9 +32,13 @@ from limbeck.data.splits import (
     log_card,
     measured_split,
 )
-from limbeck.data.text.labels import Cell, label_cells, label_encoder, match
-from limbeck.data.uids import repeats, text_split_hash, text_uid
+from limbeck.data.text.labels import LabelEncoder, label_encoder, match
+from limbeck.data.text.rows import TextRow, select_texts
+from limbeck.data.text.stored import Rows, StoredTexts, TextPairs, as_bytes, check_room, stored
+from limbeck.data.text.transfer import Key, Transfer, read_transfer, source_cards
+from limbeck.data.uids import repeats, text_uid
 
+CUT = "cut"  # the column that marks truncated rows
 CHUNK = 2000  # texts handed to a tokenizer at once: bounds the memory its Python lists take
 _FILLER = (
     "The morning train was late again, so half the office walked in together, shaking umbrellas and trading theories "
@@ -41,57 +47,23 @@ _FILLER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TextRow:
-    """A text or a pair of texts, as a table holds it."""
-
-    text: str
-    pair: str
-    where: str
-    split_hash: float
-    label: Cell = None
-    has_label: bool = False
-
-    @classmethod
-    def of(cls, table: Table, index: int, text: str, pair: str = "", label: Cell = None) -> Self:
-        where = table.where(index)
-        return cls(text, pair, where, text_split_hash(text, pair, where), label, label is not None)
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.text, self.pair
-
-
-def select_texts(table: Table, roles: Roles) -> RowSelection[TextRow]:
-    """The rows whose texts are not empty, with their labels."""
-    texts, pairs = (
-        texts_of(table, name, "choose the text column with --text-column") if name else [""] * len(table)
-        for name in (roles.text, roles.pair)
-    )
-    full = [row for row in range(len(table)) if texts[row].strip() and (not roles.pair or pairs[row].strip())]
-    if not full:
-        raise DataError(
-            f"{table.source}: every row has an empty text in column '{roles.text}'", "choose another with --text-column"
-        )
-    labels = label_cells(table, roles, full) if roles.labels else [None] * len(full)
-    rows = [TextRow.of(table, row, texts[row], pairs[row], label) for row, label in zip(full, labels, strict=True)]
-    return RowSelection.of(table, rows, {"empty text": len(table) - len(rows)})
-
-
 @dataclass(frozen=True)
 class Examples:
     uids: np.ndarray  # [n] int64, not negative, unique in the corpus
-    texts: list[str]
-    pairs: list[str]  # empty for single texts
+    texts: Sequence[str]  # a list, or on disk
+    pairs: Sequence[str]  # empty for single texts
     labels: np.ndarray  # [n] int64, [n, labels] float32, or [n] float32; -100 or 0 where there is no label
     has_label: np.ndarray  # [n] bool
+    folder: Path | None = None  # where the texts lie, if not in memory; their tokens are put beside them
 
     def __len__(self) -> int:
         return len(self.texts)
 
     @property
-    def keys(self) -> list[tuple[str, str]]:
+    def keys(self) -> Sequence[Key]:
         """(text, pair) of each; the pair of a single text is empty."""
+        if self.folder:
+            return TextPairs(self.texts, self.pairs)
         return list(zip(self.texts, self.pairs or [""] * len(self), strict=True))
 
     def take(self, indices: Sequence[int] | np.ndarray) -> Examples:
@@ -129,58 +101,122 @@ def read_texts(
     watcher: Watcher = Silent(),  # noqa: B008
     known: Sequence[str] = (),
     only_test: bool = False,
+    place: Path | None = None,
 ) -> Corpus:
     """Reads, checks and splits; logs what it chose and what became of every row.
 
     `known` are the classes of a teacher, for data without labels. With `only_test` the whole file is the test split,
-    and train and dev are empty."""
-    source = gather(settings, data)
+    and train and dev are empty. Training texts of --unlabelled lie in the folder `place`, where one is given."""
+    if only_test:
+        refuse_unlabelled(settings)
+    found = _read(settings, data, known, only_test)
+    division, encoder, notes = found.division, found.encoder, [*found.source.notes, *found.division.notes]
+    seen: Counter[Key] = Counter()
+    parts = {split: _examples(part.rows, found, seen) for split, part in division.parts.items()}
+    keys = {split: part.keys for split, part in parts.items()}
+    gold = {split: _gold(part) for split, part in parts.items()}
+    for split, examples in parts.items():
+        if drawn := draw_split(split, examples.uids, settings, notes):  # uids are hashes
+            parts[split] = examples.take(drawn)
+    if note := part_lengths(*(parts[split].keys for split in ("train", "test"))) if len(parts) > 1 else "":
+        notes.append(note)
+    groups, added = {split: part.keys for split, part in parts.items()}, found.transfer
+    if added is None and settings.unlabelled:  # beside labelled rows
+        known_texts: dict[str, Sequence[Key]] = {"test": keys["test"], "dev": keys["dev"], "train": groups["train"]}
+        added = read_transfer(settings, found.roles, known_texts)
+        notes += added.told(groups["train"])
+        parts["train"] = concatenate(parts["train"], _examples(added.rows, found, Counter()))
+    if added and place:
+        parts["train"] = _on_disk(parts["train"], place)
+    cards = {split: split_card(encoder.task, part, division.parts[split].source) for split, part in parts.items()}
+    named = {
+        split: {"text": own.text, "pair": own.pair, "label": ", ".join(own.labels)}
+        for split, own in found.columns.items()
+    }
+    card = division.card(card_columns(named), cards, "text", keys, labels=gold, groups=groups, notes=notes)
+    card = _with_sources(card, found, added)
+    guessed = ", as the labels look (--data.task overrules)" if settings.task == "auto" else ""
+    log_card(watcher, card, f"{encoder.task}{guessed}", repeated="with a text seen before")
+    return Corpus(**parts, card=card, task=encoder.task)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """The rows of all splits, and how labels are read."""
+
+    source: Tables
+    division: Division[TextRow]
+    encoder: LabelEncoder
+    columns: Mapping[str, Roles]
+    transfer: Transfer | None = None  # texts without labels that stand for the whole of train
+
+    @property
+    def roles(self) -> Roles:
+        return next(iter(self.columns.values()))
+
+
+def _read(settings: DataSettings, data: object, known: Sequence[str], only_test: bool) -> _Read:
+    alone = bool(settings.unlabelled) and data is None and not settings.train
+    source = held_out_tables(settings) if alone else gather(settings, data)
     tables = in_order(source.tables)
     columns: dict[str, Roles] = {}
     for split, table in tables.items():
         columns[split] = choose(table, settings, follow=None if only_test else columns.get("train"))
     given = {split: select_texts(table, columns[split]) for split, table in tables.items()}
-    first = "train"
+    first, transfer = "train", None
+    if alone:
+        held_out = {str(split): [row.key for row in given[split].rows] for split in reversed(given)}
+        transfer = read_transfer(settings, next(iter(columns.values()), None), held_out)
+        columns = {"train": replace(transfer.roles, labels=()), **columns}
+        source = replace(source, notes=(*source.notes, *transfer.notes))
+        given = {"train": transfer.selection(), **given}
     if only_test:
         first = measured_split(given, "name the column with --label-column")
         given, columns = {"test": given[first]}, {"test": columns[first]}
     roles, labels = next((columns[split], [row.label for row in part.rows]) for split, part in given.items())
-    encoder = label_encoder(labels, settings, tables[first], roles, known)
-    division = divide(given, settings, "text", source.named)
-    seen: Counter[tuple[str, str]] = Counter()
-    found = {}
-    for split, part in division.parts.items():
-        times = repeats([row.key for row in part.rows], seen)
-        uids = [text_uid(*row.key, count, row.where) for row, count in zip(part.rows, times, strict=True)]
-        found[split] = Examples(
-            np.array(uids, dtype=np.int64),
-            [row.text for row in part.rows],
-            [row.pair for row in part.rows] if roles.pair else [],
-            *encoder.encode(part.rows),
-        )
-    keys = {split: part.keys for split, part in found.items()}
-    gold = {split: _gold(part) for split, part in found.items()}
-    notes = [*source.notes, *division.notes]
-    for split, examples in found.items():
-        if drawn := draw_split(split, examples.uids, settings, notes):  # uids are hashes
-            found[split] = examples.take(drawn)
-    if note := part_lengths(*(found[split].keys for split in ("train", "test"))) if len(found) > 1 else "":
-        notes.append(note)
-    named = {
-        split: {"text": own.text, "pair": own.pair, "label": ", ".join(own.labels)} for split, own in columns.items()
-    }
-    card = division.card(
-        card_columns(named),
-        {split: split_card(encoder.task, part, division.parts[split].source) for split, part in found.items()},
-        "text",
-        keys,
-        labels=gold,
-        groups={split: part.keys for split, part in found.items()},
-        notes=notes,
+    table = tables.get(first) or Table(given["train"].source, {roles.text: []})
+    encoder = label_encoder(labels, settings, table, roles, known)
+    return _Read(source, divide(given, settings, "text", source.named), encoder, columns, transfer)
+
+
+def _examples(rows: Sequence[TextRow], how: _Read, seen: Counter[Key]) -> Examples:
+    times = repeats([row.key for row in rows], seen)
+    uids = [text_uid(*row.key, count, row.where) for row, count in zip(rows, times, strict=True)]
+    return Examples(
+        np.array(uids, dtype=np.int64),
+        [row.text for row in rows],
+        [row.pair for row in rows] if how.roles.pair else [],
+        *how.encoder.encode(rows),
     )
-    guessed = ", as the labels look (--data.task overrules)" if settings.task == "auto" else ""
-    log_card(watcher, card, f"{encoder.task}{guessed}", repeated="with a text seen before")
-    return Corpus(**found, card=card, task=encoder.task)
+
+
+def _with_sources(card: DataCard, found: _Read, added: Transfer | None) -> DataCard:
+    """With what every file gave, where some of them are unlabelled."""
+    if added is None:
+        return card
+    given = {split: part for split, part in found.division.given.items() if found.transfer is None or split != "train"}
+    return card.but(sources=[*source_cards(given), *added.sources])
+
+
+def _on_disk(examples: Examples, place: Path) -> Examples:
+    """The same with its texts in a folder."""
+    pairs = bool(examples.pairs)
+    dtypes = {"text": "uint8", **({"pair": "uint8"} if pairs else {})}
+    columns = [examples.texts, examples.pairs] if pairs else [examples.texts]
+    check_room(place, 4.0 * sum(len(text) for column in columns for text in column), "the unlabelled texts")
+
+    def rows() -> Rows:
+        for cells in zip(*columns, strict=True):
+            yield {name: as_bytes(cell) for name, cell in zip(dtypes, cells, strict=True)}
+
+    folder = place / f"texts-{digest([examples.uids])}"
+    found = stored(folder, dtypes, rows)
+    return replace(
+        examples,
+        texts=StoredTexts(found["text"]),
+        pairs=StoredTexts(found["pair"]) if pairs else [],
+        folder=place,
+    )
 
 
 def new_texts(settings: DataSettings, data: object) -> tuple[Table, list[tuple[str, ...]]]:
@@ -279,9 +315,38 @@ class Encoded:
 def encode(examples: Examples, tokenizer: Any, max_length: int) -> Encoded:
     """Tokens of every text, at most max_length of them, or model_max_length if that is less."""
     longest = min(max_length, tokenizer.model_max_length)
+    if examples.folder:
+        return _encode_on_disk(examples, examples.folder, tokenizer, longest)
     found, truncated = tokenise(tokenizer, longest, examples.texts, examples.pairs)
     columns = {name: flatten(rows, np.int32 if name == "input_ids" else np.int8)[0] for name, rows in found.items()}
     return Encoded(examples, columns, np.cumsum([0, *map(len, found["input_ids"])]), len(truncated))
+
+
+def _encode_on_disk(examples: Examples, place: Path, tokenizer: Any, longest: int) -> Encoded:
+    """The same with the tokens in a folder beside the texts."""
+    names = _token_names(tokenizer, bool(examples.pairs))
+    dtypes = {**{name: "int32" if name == "input_ids" else "int8" for name in names}, CUT: "int8"}
+    room = sum(min(len(text) + len(pair) + 3, longest) for text, pair in examples.keys)
+    check_room(place, (4.0 + len(names) - 1) * room, "the tokens of the unlabelled texts")
+
+    def rows() -> Rows:
+        for start in range(0, len(examples), CHUNK):
+            stop = min(start + CHUNK, len(examples))
+            found, cut = tokenise(tokenizer, longest, examples.texts[start:stop], examples.pairs[start:stop])
+            for row in range(stop - start):
+                yield {**{name: found[name][row] for name in names}, CUT: np.ones(int(row in cut), dtype=np.int8)}
+
+    mark = digest([examples.uids, tokenizer_fingerprint(tokenizer), str(longest)])
+    columns = stored(place / f"tokens-{mark}", dtypes, rows)
+    truncated = len(columns.pop(CUT).values)
+    offsets = columns["input_ids"].offsets
+    return Encoded(examples, {name: flat.values for name, flat in columns.items()}, offsets, truncated)
+
+
+def _token_names(tokenizer: Any, pairs: bool) -> list[str]:
+    """The columns that the tokenizer gives of each text."""
+    found, _ = tokenise(tokenizer, 8, ["a"], ["a"] if pairs else [])
+    return list(found)
 
 
 def tokenise(
