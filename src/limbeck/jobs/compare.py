@@ -22,7 +22,7 @@ from limbeck.students.shrink import Shrink
 
 @documented(CompareRun)
 def compare(
-    teacher: AnyModel = "",
+    teacher: AnyModel | Sequence[AnyModel] | None = "",
     data: object = None,
     recipes: str | Sequence[str] | None = None,
     student: Shrink | AnyModel | None = None,
@@ -41,6 +41,9 @@ def compare(
     text_column: str | None = None,
     pair_column: str | None = None,
     label_column: str | None = None,
+    teacher_column: str | Sequence[str] | None = None,
+    teacher_weights: str | Sequence[float] | None = None,
+    student_from: str | Path | None = None,
     max_length: int | None = None,
     limit: int | None = None,
     device: str | None = None,

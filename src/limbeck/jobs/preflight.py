@@ -97,8 +97,8 @@ def _kind(run: TaskKnobs, model: Path | None) -> str:
     """The kind of task, as far as it is known without torch; "" where the model alone tells, and is not here."""
     kind: str = run.data.task
     if kind == "auto":
-        if model is None:
-            return ""
+        if model is None:  # a column of answers is of texts
+            return "classify" if run.data.teacher_column else ""
         named = json.loads((model / "config.json").read_text(encoding="utf-8")).get("architectures") or [""]
         kind = kind_of_class(str(named[0])) or "classify"
         if isinstance(run, BenchRun) and kind not in IMAGE_KINDS:  # models of several tasks are timed on any text
@@ -114,8 +114,28 @@ def _check_named(run: TaskKnobs, kind: str) -> None:
         return
     if isinstance(run, TrainRun) and not run.model and kind not in IMAGE_KINDS:
         raise no_model()
-    if isinstance(run, Run) and not (run.teacher or (run.student_from and kind in LANGUAGE_KINDS)):
+    if isinstance(run, Run) and run.data.teacher_column and not run.teacher:
+        _check_answered(run, kind)
+    elif isinstance(run, Run) and not (run.teacher or (run.student_from and kind in LANGUAGE_KINDS)):
         raise no_teacher()
+
+
+def _check_answered(run: Run, kind: str) -> None:
+    """Whether a run whose teacher is a column has a model to start from."""
+    if kind not in ("", *TEXT_KINDS):
+        raise KnobError(
+            f"a teacher's column does not serve --task {kind}",
+            f"it serves {', '.join(TEXT_KINDS)}; give the model itself with --teacher",
+        )
+    if not run.student_from:
+        raise no_start()
+
+
+def no_start() -> KnobError:
+    return KnobError(
+        "a teacher's column has no model to cut the student from",
+        "name the model that the student starts from, such as a pre-trained encoder, with --student-from",
+    )
 
 
 def _check_data(run: TaskKnobs, kind: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -30,7 +30,8 @@ from limbeck.data.splits import (
     log_card,
     measured_split,
 )
-from limbeck.data.text.labels import Cell, label_cells, label_encoder, match
+from limbeck.data.text.answers import AnswerEncoder, Answers, answer_cells, encoder_of
+from limbeck.data.text.labels import Cell, label_cells, match
 from limbeck.data.uids import repeats, text_split_hash, text_uid
 
 CHUNK = 2000  # texts handed to a tokenizer at once: bounds the memory its Python lists take
@@ -51,11 +52,12 @@ class TextRow:
     split_hash: float
     label: Cell = None
     has_label: bool = False
+    answer: Any = None  # a teacher's, where the table has some
 
     @classmethod
-    def of(cls, table: Table, index: int, text: str, pair: str = "", label: Cell = None) -> Self:
+    def of(cls, table: Table, index: int, text: str, pair: str = "", label: Cell = None, answer: Any = None) -> Self:
         where = table.where(index)
-        return cls(text, pair, where, text_split_hash(text, pair, where), label, label is not None)
+        return cls(text, pair, where, text_split_hash(text, pair, where), label, label is not None, answer)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -74,8 +76,14 @@ def select_texts(table: Table, roles: Roles) -> RowSelection[TextRow]:
             f"{table.source}: every row has an empty text in column '{roles.text}'", "choose another with --text-column"
         )
     labels = label_cells(table, roles, full) if roles.labels else [None] * len(full)
-    rows = [TextRow.of(table, row, texts[row], pairs[row], label) for row, label in zip(full, labels, strict=True)]
-    return RowSelection.of(table, rows, {"empty text": len(table) - len(rows)})
+    answers = answer_cells(table, roles.teacher, full) if roles.teacher else [None] * len(full)
+    known = zip(full, labels, answers, strict=True)
+    rows = [TextRow.of(table, row, texts[row], pairs[row], label, answer) for row, label, answer in known]
+    dropped = {"empty text": len(table) - len(rows)}
+    if roles.teacher:
+        rows = [row for row in rows if row.has_label or row.answer is not None]
+        dropped["neither a label nor a teacher's answer"] = len(full) - len(rows)
+    return RowSelection.of(table, rows, dropped)
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,7 @@ class Examples:
     pairs: list[str]  # empty for single texts
     labels: np.ndarray  # [n] int64, [n, labels] float32, or [n] float32; -100 or 0 where there is no label
     has_label: np.ndarray  # [n] bool
+    answered: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))  # [n] by the teacher; empty: all are
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -102,6 +111,7 @@ class Examples:
             [self.pairs[i] for i in chosen] if self.pairs else [],
             self.labels[chosen],
             self.has_label[chosen],
+            self.answered[chosen] if len(self.answered) else self.answered,
         )
 
 
@@ -118,6 +128,8 @@ def concatenate(first: Examples, second: Examples) -> Examples:
 @dataclass(frozen=True)
 class Corpus(LabelledSplits[Examples]):
     """Labelled texts."""
+
+    answers: Answers | None = None  # of a teacher, where they stand beside the texts
 
 
 C = TypeVar("C", bound=LabelledSplits[Any])
@@ -145,7 +157,8 @@ def read_texts(
         first = measured_split(given, "name the column with --label-column")
         given, columns = {"test": given[first]}, {"test": columns[first]}
     roles, labels = next((columns[split], [row.label for row in part.rows]) for split, part in given.items())
-    encoder = label_encoder(labels, settings, tables[first], roles, known)
+    answers = [row.answer for row in given[first].rows]
+    encoder = encoder_of(labels, answers, settings, tables[first], roles, known)
     division = divide(given, settings, "text", source.named)
     seen: Counter[tuple[str, str]] = Counter()
     found = {}
@@ -158,16 +171,27 @@ def read_texts(
             [row.pair for row in part.rows] if roles.pair else [],
             *encoder.encode(part.rows),
         )
+    taught = _answers(division.parts, found, AnswerEncoder.of(encoder, settings, tables[first], roles))
+    if taught:
+        found = {split: _answered(part, taught) for split, part in found.items()}
     keys = {split: part.keys for split, part in found.items()}
     gold = {split: _gold(part) for split, part in found.items()}
     notes = [*source.notes, *division.notes]
     for split, examples in found.items():
         if drawn := draw_split(split, examples.uids, settings, notes):  # uids are hashes
             found[split] = examples.take(drawn)
+    if taught:
+        notes.append(_answers_note(found, taught))
     if note := part_lengths(*(found[split].keys for split in ("train", "test"))) if len(found) > 1 else "":
         notes.append(note)
     named = {
-        split: {"text": own.text, "pair": own.pair, "label": ", ".join(own.labels)} for split, own in columns.items()
+        split: {
+            "text": own.text,
+            "pair": own.pair,
+            "label": ", ".join(own.labels),
+            "teacher's answer": ", ".join(own.teacher),
+        }
+        for split, own in columns.items()
     }
     card = division.card(
         card_columns(named),
@@ -180,7 +204,37 @@ def read_texts(
     )
     guessed = ", as the labels look (--data.task overrules)" if settings.task == "auto" else ""
     log_card(watcher, card, f"{encoder.task}{guessed}", repeated="with a text seen before")
-    return Corpus(**found, card=card, task=encoder.task)
+    return Corpus(**found, card=card, task=encoder.task, answers=taught)
+
+
+def _answers(
+    parts: Mapping[str, RowSelection[TextRow]], found: Mapping[str, Examples], encoder: AnswerEncoder
+) -> Answers | None:
+    """The teacher's, of every split; None where there is no such column."""
+    if not encoder.columns:
+        return None
+    logits = np.concatenate([encoder.encode(part.rows) for part in parts.values()])
+    taught = Answers(", ".join(encoder.columns), np.concatenate([found[split].uids for split in parts]), logits)
+    if not taught.answered[np.isin(taught.uids, found["train"].uids)].any():
+        raise DataError(
+            f"{parts['train'].source}: no training row has an answer in the teacher's column '{taught.column}'",
+            "choose another with --teacher-column, or train on the labels with `limbeck train`",
+        )
+    return taught
+
+
+def _answered(part: Examples, taught: Answers) -> Examples:
+    """With the mark of the rows that the teacher has an answer to, where that is not all of them."""
+    answered = np.isin(part.uids, taught.uids[taught.answered])
+    return part if answered.all() else replace(part, answered=answered)
+
+
+def _answers_note(found: Mapping[str, Examples], taught: Answers) -> str:
+    counts = {split: (int(part.answered.sum()) if len(part.answered) else len(part)) for split, part in found.items()}
+    told = ", ".join(f"{counts[split]:,} of {len(part):,} rows of {split}" for split, part in found.items())
+    lacking = len(found["train"]) - counts["train"]
+    rest = f"; {lacking:,} training rows without one are learnt from their labels alone" if lacking else ""
+    return f"the teacher's answers are those in column '{taught.column}': {told} have one{rest}"
 
 
 def new_texts(settings: DataSettings, data: object) -> tuple[Table, list[tuple[str, ...]]]:
@@ -267,13 +321,22 @@ class Encoded:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         start, stop = self._offsets[index], self._offsets[index + 1]
-        return {
+        row = {
             **{name: tokens[start:stop].tolist() for name, tokens in self._columns.items()},
             "attention_mask": [1] * int(stop - start),
             "uids": int(self.uids[index]),
             "labels": self.labels[index].tolist(),
             "has_label": bool(self.has_label[index]),
         }
+        if len(self.examples.answered):
+            row["predicted"] = bool(self.examples.answered[index])
+        return row
+
+    @property
+    def answered(self) -> np.ndarray:
+        """[n] bool: the rows that a teacher has an answer to."""
+        answered = self.examples.answered
+        return answered if len(answered) else np.ones(len(self), dtype=bool)
 
 
 def encode(examples: Examples, tokenizer: Any, max_length: int) -> Encoded:
