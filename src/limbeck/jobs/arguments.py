@@ -138,7 +138,8 @@ def parse_arguments(cls: type[R], keywords: Options, **own: object) -> Arguments
         shape = {"layers": keywords["layers"]} if keywords["layers"] else {}
         knobs["student"] = student.model_dump(exclude_unset=True) | shape
     elif student is not None:
-        start, source = model_of(student, keywords["tokenizer"])
+        tokenizer = keywords["tokenizer"]
+        start, source = model_of(student, tokenizer[0] if isinstance(tokenizer, list | tuple) else tokenizer)
         knobs |= {"student_from": source} if source else {}
     run, temporary = in_folder(run.but(**knobs), keywords["out"])
     return Arguments(run, data, teachers[0] if teachers else None, start, temporary, teachers[1:])

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
 
-from limbeck.core.errors import KnobError, LimbeckError, no_teacher
-from limbeck.core.task import IMAGE_KINDS, LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WINDOW_KINDS
+from limbeck.core.errors import KnobError, LimbeckError, does_not_teach, no_teacher
+from limbeck.core.task import IMAGE_KINDS, LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WHOLE_KINDS, WINDOW_KINDS
 from limbeck.data.columns import Roles, choose
 from limbeck.data.image.images import check_images
 from limbeck.data.settings import DirectionSettings, ParallelSettings, TaskKnobs
@@ -110,23 +110,27 @@ def _kind(run: TaskKnobs, model: Path | None) -> str:
 
 def _check_named(run: TaskKnobs, kind: str) -> None:
     """Whether a run that needs a model names one. What translates, and a network of images, may do without."""
+    if isinstance(run, Run):
+        _check_teachers(run, kind)
     if kind in SEQ2SEQ_KINDS or run.tables(DirectionSettings):
         return
     if isinstance(run, TrainRun) and not run.model and kind not in IMAGE_KINDS:
         raise no_model()
-    if isinstance(run, Run) and run.data.teacher_column and not run.teacher:
-        _check_answered(run, kind)
-    elif isinstance(run, Run) and not (run.teacher or (run.student_from and kind in LANGUAGE_KINDS)):
+    taught = isinstance(run, Run) and (
+        run.teacher or run.data.teacher_column or (run.student_from and kind in LANGUAGE_KINDS)
+    )
+    if isinstance(run, Run) and not taught:
         raise no_teacher()
 
 
-def _check_answered(run: Run, kind: str) -> None:
-    """Whether a run whose teacher is a column has a model to start from."""
+def _check_teachers(run: Run, kind: str) -> None:
+    """Whether the task takes several teachers, or a column of answers; and with a column, a model to start from."""
+    if len(run.teachers) > 1 and kind not in ("", *WHOLE_KINDS):
+        raise does_not_teach("an average of several teachers", kind, WHOLE_KINDS, "give one --teacher")
+    if not (run.data.teacher_column and run.distils):
+        return
     if kind not in ("", *TEXT_KINDS):
-        raise KnobError(
-            f"a teacher's column does not serve --task {kind}",
-            f"it serves {', '.join(TEXT_KINDS)}; give the model itself with --teacher",
-        )
+        raise does_not_teach("a teacher's column", kind, TEXT_KINDS, "give the model itself with --teacher")
     if not run.student_from:
         raise no_start()
 

@@ -20,13 +20,13 @@ from transformers import PreTrainedModel
 
 import limbeck.tasks
 from limbeck.core.card import Paper
-from limbeck.core.errors import KnobError, no_teacher
+from limbeck.core.errors import does_not_teach, no_teacher
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.metric import check_metric
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, Floor, Record, SeedResult
-from limbeck.core.task import IMAGE_KINDS, TEXT_KINDS, Kind, TaskInfo
+from limbeck.core.task import TEXT_KINDS, WHOLE_KINDS, Kind, TaskInfo
 from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import Dataset, Split
 from limbeck.data.sources.tables import Table
@@ -285,17 +285,11 @@ class Task(ABC, Generic[R]):
 
     def prepare_answered(self, data: object, watcher: Watcher, student: Model | None = None) -> Setup[R]:
         """The same where a teacher's answers stand in the data."""
-        raise KnobError(
-            f"a teacher's column does not serve --task {self.info.kind}",
-            f"it serves {', '.join(TEXT_KINDS)}; give the model itself with --teacher",
-        )
+        raise does_not_teach("a teacher's column", self.info.kind, TEXT_KINDS, "give the model itself with --teacher")
 
     def averaged(self, setup: Setup[R], others: Sequence[Model], voices: Sequence[tuple[float, float]]) -> Setup[R]:
         """With more teachers beside the first, each with its weight and its temperature."""
-        raise KnobError(
-            f"several teachers cannot be averaged for --task {self.info.kind}",
-            f"that serves {', '.join((*TEXT_KINDS, *IMAGE_KINDS))}; give one --teacher",
-        )
+        raise does_not_teach("an average of several teachers", self.info.kind, WHOLE_KINDS, "give one --teacher")
 
     def evaluate_teacher(self, setup: Setup[R], teacher: Teacher, place: Path) -> Evaluation | None:
         """The teacher on the test split."""

@@ -106,10 +106,10 @@ def encoder_of(
     if len({str(answer) for answer in given}) == 1:
         raise DataError(
             f"{table.source}: the teacher answers every row with {_shown(given[0])}, and no row has a label",
-            "list the classes with --data.classes, or choose another column with --teacher-column",
+            "choose another column with --teacher-column",
         )
     named = [_names(answer) for answer in given]
-    if given and all(map(_is_soft, given)):
+    if all(map(_is_soft, given)):
         classes = list(dict.fromkeys(name for names in named for name in names))
         if not classes and not settings.classes:
             raise _no_order(table.source, roles.teacher[0])

@@ -213,7 +213,7 @@ def _answers(
     """The teacher's, of every split; None where there is no such column."""
     if not encoder.columns:
         return None
-    logits = np.concatenate([encoder.encode(part.rows) for part in parts.values()])
+    logits = encoder.encode([row for part in parts.values() for row in part.rows])  # all at once: errors list all
     taught = Answers(", ".join(encoder.columns), np.concatenate([found[split].uids for split in parts]), logits)
     if not taught.answered[np.isin(taught.uids, found["train"].uids)].any():
         raise DataError(
