@@ -157,7 +157,7 @@ def read_texts(
         first = measured_split(given, "name the column with --label-column")
         given, columns = {"test": given[first]}, {"test": columns[first]}
     roles, labels = next((columns[split], [row.label for row in part.rows]) for split, part in given.items())
-    answers = [row.answer for row in given[first].rows]
+    answers = [row.answer for row in next(iter(given.values())).rows]
     encoder = encoder_of(labels, answers, settings, tables[first], roles, known)
     division = divide(given, settings, "text", source.named)
     seen: Counter[tuple[str, str]] = Counter()
