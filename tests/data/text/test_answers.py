@@ -123,6 +123,14 @@ def test_ids_are_those_of_listed_classes(ids):
         read(rows)  # nothing says which of them is 0
 
 
+def test_numbers_that_are_names_are_no_places():
+    rows = rows_with(value=lambda row, number: 2.0 if number else 0, label=lambda row, number: 1 + number % 2)
+    with pytest.raises(DataError, match=r"not among 1, 2: '0' \(1 row"):
+        read(rows)
+    rows[0]["gpt"] = "1"
+    assert answers_of(read(rows))[rows[1]["text"]].argmax() == 1
+
+
 def test_several_labels():
     names = ("war", "love", "food")
     rows = [{**row, "label": names[n % 3]} for n, row in enumerate(rows_with(value=lambda row, n: "war|love"))]

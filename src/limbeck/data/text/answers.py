@@ -282,7 +282,8 @@ class AnswerEncoder:
         number = _number(name)
         if exact is None and number is not None and number == round(number):
             exact = self.labels.ids.get(str(int(number)))  # 1.0 is class 1
-            if exact is None and self.ordered and 0 <= number < self.task.outputs:
+            numbered = all(map(str.isdecimal, self.names))  # then a number is a name, and no place
+            if exact is None and self.ordered and not numbered and 0 <= number < self.task.outputs:
                 exact = int(number)
         return exact
 
