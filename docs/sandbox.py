@@ -32,10 +32,17 @@ def make(folder: Path) -> Path:
 def _texts(folder: Path) -> None:
     words = tiny.make_tokenizer()
     tiny_language.save(tiny.make_classifier(), words, folder / "my-classifier")
+    tiny_language.save(tiny.make_classifier(seed=1), words, folder / "other-classifier")
     tiny_language.save(tiny_language.make_masked(layers=4, hidden=32, heads=False), words, folder / "my-encoder")
     reviews, draw = tiny.make_rows(), random.Random(0)
     for name, rows in (("reviews", reviews), ("test", tiny.make_rows(80, seed=1)), ("other", tiny.make_rows(seed=2))):
         tiny.write_csv(folder / f"{name}.csv", rows)
+    likely = {"negative": ("0.9", "0.1"), "positive": ("0.2", "0.8")}
+    judged = [
+        {**row, "llm": row["label"], **dict(zip(("p_negative", "p_positive"), likely[row["label"]], strict=True))}
+        for row in reviews
+    ]
+    tiny.write_csv(folder / "judged.csv", judged)
     texts = [str(row["text"]) for row in reviews]
     tiny.write_csv(folder / "texts.csv", [{"text": text} for text in texts])
     tiny.write_csv(folder / "new.csv", [{"text": text} for text in texts[:20]])

@@ -110,6 +110,14 @@ def test_a_live_teacher_teaches_what_its_cache_does(folder, teacher, distilled, 
     assert live.record.arms[2].runs[0].quality == pytest.approx(distilled.record.arms[2].runs[0].quality, abs=1e-3)
 
 
+def test_a_teacher_averaged_with_itself_teaches_what_it_does_alone(folder, teacher, distilled, tmp_path):
+    both = limbeck.distill([teacher] * 2, folder, out=tmp_path, **TAUGHT, network=STUDENT, recipe="hinton")
+    assert [arm.name for arm in both.record.arms][:3] == ["teacher", "teacher-1", "teacher-2"]
+    alone, found = (weights(result.folder / "student") for result in (distilled, both))
+    for name, value in alone.items():
+        assert torch.allclose(found[name], value, atol=1e-4), name
+
+
 def test_a_column_has_jitter_labels_and_network_of_its_own(folder, teacher, tmp_path):
     columns = {
         "shifted": {"recipe": "finetune", "image": {"jitter": 1}},

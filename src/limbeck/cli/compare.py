@@ -32,7 +32,7 @@ def compare(
         return
     need_out(run.out, "runs/compare")
     names = ", ".join(columns_of(run))
-    models = (run.teacher, run.student_from)
+    models = (*(run.teachers or [""]), run.student_from)
     begin(f"comparing {names} with {run.data.source} in {run.out}", run, models, run.out, resume)
     from limbeck.jobs.compare import compare as job
 

@@ -30,8 +30,10 @@ def distill(
         typer.echo(write_run(printable(run)), nl=False)
         return
     need_out(run.out, "runs/small")
-    models, small = (run.teacher, run.student_from), f"into {run.out}"
-    begin(f"distilling {run.teacher or 'a teacher'} with {run.data.source} {small}", run, models, run.out, resume)
+    models, small = (*(run.teachers or [""]), run.student_from), f"into {run.out}"
+    column = f"the answers in column '{run.data.teacher_column}'" if run.data.teacher_column else ""
+    whom = " and ".join(run.teachers) or column or "a teacher"
+    begin(f"distilling {whom} with {run.data.source} {small}", run, models, run.out, resume)
     from limbeck.jobs.distill import distill as job
 
     result = execute(job, run=run, resume=resume)

@@ -34,7 +34,7 @@ def with_knobs(
         own = [p for p in inspect.signature(verb, eval_str=True).parameters.values() if p.name != "knobs"]
 
         def command(**given: Any) -> None:
-            chosen = {dotted: given.pop(name, None) for dotted, name in names.items()}
+            chosen = {dotted: _joined(given.pop(name, None)) for dotted, name in names.items()}
             verb(**given, knobs={dotted: value for dotted, value in chosen.items() if value is not None})
 
         made = [
@@ -96,7 +96,14 @@ def _option(dotted: str, field: FieldInfo, panel: str) -> Any:
     if choices and not all(choice in first for choice in choices):
         look["help"] = f"{first}: {', '.join(choices)}{semicolon}{rest}"
     metavar = "NAME" if choices else _METAVARS.get(field.annotation, "TEXT")
+    if extra.get("several"):
+        return Annotated[list[str] | None, typer.Option(*names, metavar=metavar, **look)]
     return Annotated[str | None, typer.Option(*names, metavar=metavar, **look)]
+
+
+def _joined(value: Any) -> Any:
+    """The values of a flag that was given more than once, as a run file has them; none of one that was not given."""
+    return (",".join(value) if value else None) if isinstance(value, list | tuple) else value
 
 
 def _default(field: FieldInfo) -> str | bool:

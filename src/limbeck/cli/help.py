@@ -23,11 +23,16 @@ _TRAINING = (
     "measure.metric",
 )
 _TEACHER = ("teacher", "data.train", "data.task", "out")
+_ANSWERS = ("data.teacher_column", "student_from")
 _STUDENT = ("student.layers", "student.preset", "teacher_cache.cache", _NETWORK)
 COMMON: dict[str, dict[str, tuple[str, ...]]] = {
-    "distill": {"Main options": (*_TEACHER, "recipe", *_STUDENT), "Data": _DATA, "Training": (*_TRAINING, "seeds")},
+    "distill": {
+        "Main options": (*_TEACHER, *_ANSWERS, "recipe", *_STUDENT),
+        "Data": _DATA,
+        "Training": (*_TRAINING, "seeds"),
+    },
     "compare": {
-        "Main options": (*_TEACHER, "recipes", *_STUDENT),
+        "Main options": (*_TEACHER, *_ANSWERS, "recipes", *_STUDENT),
         "Data": _DATA,
         "Training": (*_TRAINING, "seeds", "budget_minutes"),
     },
@@ -81,7 +86,10 @@ OF_TASK = {
 
 
 NETWORK_OF_TASK = {"image": ("network.name", "network.hidden", "network.dropout", "network.max_norm")}
-_NOT_OF_TASK = {"image": ("student.layers", "student.preset", "data.max_length", "data.dev")}
+_NOT_OF_TASK = {
+    "image": (*_ANSWERS, "student.layers", "student.preset", "data.max_length", "data.dev"),
+    **dict.fromkeys(("tag", "answer", "mask-fill", "generate", "translate"), _ANSWERS),
+}
 
 
 def write_text(formatter: Any, text: str) -> None:

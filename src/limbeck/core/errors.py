@@ -38,6 +38,11 @@ def no_teacher() -> KnobError:
     return KnobError("no teacher was given", "name one with --teacher, or make one with `limbeck train`")
 
 
+def does_not_teach(what: str, kind: str, kinds: Sequence[str], instead: str) -> KnobError:
+    """A way of teaching that serves some tasks alone."""
+    return KnobError(f"{what} cannot teach --task {kind}", f"that serves {', '.join(kinds)}; {instead}")
+
+
 class TeacherMismatch(MismatchError):
     """An objective needs what this teacher cannot give. In a comparison the other arms go on."""
 

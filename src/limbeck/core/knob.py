@@ -25,11 +25,13 @@ def knob(
     at_most: float | None = None,
     short: str = "",
     free: bool = False,
+    several: bool = False,
 ) -> Any:
     """A field of a Settings class: default, one line of help, limits, where the default comes from, a short flag.
 
-    A `free` knob concerns speed or display alone: it may change when a run is resumed."""
-    extra: dict[str, str | bool] = {"source": source, "short": short, "free": free}
+    A `free` knob concerns speed or display alone: it may change when a run is resumed. The flag of a knob that takes
+    `several` values, comma-separated, may be given more than once."""
+    extra: dict[str, str | bool] = {"source": source, "short": short, "free": free, "several": several}
     return Field(
         default,
         description=help,

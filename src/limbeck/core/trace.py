@@ -192,7 +192,8 @@ class Batch:
 
     A row is what one label is of. Of texts it is the text. Of running text it is a token: labels, has_label and
     predicted are [batch, length]. In `tag` it is a word's first token, one row for each that `predicted` marks. In
-    `answer` a text has two rows, where the answer starts and where it ends; `predicted` marks where it may lie."""
+    `answer` a text has two rows, where the answer starts and where it ends; `predicted` marks where it may lie. Of
+    whole texts it marks those that the teacher has an answer to."""
 
     task: TaskInfo
     uids: Tensor  # [batch] int64
@@ -205,10 +206,11 @@ class Batch:
 
     @property
     def in_loss(self) -> Tensor:
-        """bool: the rows a soft term speaks of. Of texts and places, every one; of tokens, those asked about."""
+        """bool: the rows a soft term speaks of. Of places, every one; of texts, those the teacher has an answer to; of
+        tokens, those asked about."""
         import torch
 
-        chosen = self.task.over_vocabulary and self.predicted.numel()
+        chosen = self.predicted.numel() and not self.task.in_windows
         return self.predicted if chosen else torch.ones_like(self.has_label)
 
     def to(self, device: torch.device) -> Batch:

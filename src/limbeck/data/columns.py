@@ -44,6 +44,7 @@ class Roles:
     text: str
     pair: str = ""
     labels: tuple[str, ...] = ()  # none: the table is unlabelled; several: columns of 0 and 1
+    teacher: tuple[str, ...] = ()  # a teacher's answers; several: a column of probabilities per class
 
 
 def plain(name: str) -> str:
@@ -70,14 +71,17 @@ def choose(table: Table, settings: DataSettings, follow: Roles | None = None) ->
         check_column(table, pair, "pass --data.pair-column NAME")
     else:
         text, pair = (name if name in table.columns else "" for name in (follow.text, follow.pair))
-    text, pair = _texts(table, text, pair, set(settings.label_column.split(",")))
+    teacher = _teacher(table, settings.teacher_column, follow)
+    text, pair = _texts(table, text, pair, {*settings.label_column.split(","), *teacher})
     if follow and bool(pair) != bool(follow.pair):
         raise DataError(
             f"{table.source} has {'pairs of texts' if pair else 'single texts'}, but train has "
             f"{'pairs' if follow.pair else 'single texts'}; its columns: {table.listed}",
             "give every split the same columns, or name them with --text-column and --data.pair-column",
         )
-    return Roles(text, pair, _labels(table, settings.label_column, {text, pair}, follow))
+    roles = Roles(text, pair, _labels(table, settings.label_column, {text, pair, *teacher}, follow), teacher)
+    _check_apart(table, roles)
+    return roles
 
 
 def _texts(table: Table, text: str, pair: str, taken: set[str]) -> tuple[str, str]:
@@ -97,7 +101,30 @@ def _texts(table: Table, text: str, pair: str, taken: set[str]) -> tuple[str, st
 
 def may_hold_labels(table: Table, roles: Roles, flag: str) -> bool:
     """Whether a table without a known label column has one that could be it, and no flag says otherwise."""
-    return flag != NO_LABELS and any(name not in (roles.text, roles.pair) for name in table.columns)
+    known = {roles.text, roles.pair, *roles.teacher}
+    return flag != NO_LABELS and any(name not in known for name in table.columns)
+
+
+def _teacher(table: Table, flag: str, follow: Roles | None) -> tuple[str, ...]:
+    """The columns with a teacher's answers, which a further split may lack."""
+    names = (
+        (flag,) if flag and flag in table.columns else tuple(name.strip() for name in flag.split(",") if name.strip())
+    )
+    if follow and not all(name in table.columns for name in names):
+        return ()
+    for name in names:
+        check_column(table, name, "name the column, or columns, with --teacher-column")
+    return names
+
+
+def _check_apart(table: Table, roles: Roles) -> None:
+    """Refuses a column that is to be the teacher's and something else."""
+    for name in (name for name in roles.teacher if name in (roles.text, roles.pair, *roles.labels)):
+        other = "label" if name in roles.labels else "text"
+        raise DataError(
+            f"{table.source}: the column '{name}' cannot be the teacher's and the {other}",
+            "name another with --teacher-column, or, if no row has a label, pass --label-column none",
+        )
 
 
 def _labels(table: Table, flag: str, taken: set[str], follow: Roles | None) -> tuple[str, ...]:

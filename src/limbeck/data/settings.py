@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
+from limbeck.core.errors import KnobError
 from limbeck.core.knob import Knobs, Settings, knob, table
 from limbeck.core.plugins import HELP, Plugins
 from limbeck.core.task import IMAGE_KINDS, LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WINDOW_KINDS
@@ -49,6 +50,19 @@ class DataSettings(Settings):
         "",
         "the column with the label, or none; several 0/1 columns, separated by commas, make a multi-label task",
         short="--label-column",
+    )
+    teacher_column: str = knob(
+        "",
+        "the column with a teacher's answers, in place of --teacher; class names or ids, or one list of probabilities; "
+        "several columns of probabilities, one per class, separated by commas; cells may be empty",
+        short="--teacher-column",
+    )
+    teacher_smoothing: float = knob(
+        0.1,
+        "of a teacher column with one class per text: part of the probability that is spread over all classes",
+        above=0,
+        below=1,
+        source="Szegedy et al. 2016, 0.1",
     )
     task: Literal[
         "auto", "classify", "multilabel", "regress", "tag", "answer", "mask-fill", "generate", "translate", "image"
@@ -113,6 +127,8 @@ class DataSettings(Settings):
 class TaskKnobs(Knobs):
     """What every verb has: the data, and the tables of its task."""
 
+    distils: ClassVar[bool] = False  # the verb may learn from a teacher's answers that stand in the data
+
     data: DataSettings = knob(DataSettings(), "the data")
     trust_remote_code: bool = knob(False, "run Python code that comes with a model; only for code you have read")
     plugin: Plugins = knob("", HELP, short="--plugin")
@@ -121,6 +137,14 @@ class TaskKnobs(Knobs):
     def metric(self) -> str:
         """What a person chose to lead with; only a verb that measures has a knob for it."""
         return ""
+
+    @model_validator(mode="after")
+    def _check_teacher_column(self) -> Self:
+        if self.data.teacher_column and not self.distils:
+            raise KnobError(
+                "a teacher's column is for `limbeck distill` and `limbeck compare`", "leave --teacher-column out"
+            )
+        return self
 
 
 @table("windows", "windows of long texts, and the columns of token classification and extractive QA", WINDOW_KINDS)

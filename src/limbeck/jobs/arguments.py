@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
@@ -39,11 +39,13 @@ _COMMON: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("recipe", "recipes", "seeds", "seed", "baseline", "budget_minutes", "columns", "beam", "rounds"), ("",)
     ),
+    **dict.fromkeys(("student_from", "teacher_weights"), ("",)),
     **dict.fromkeys(("all_probabilities", "top", "max_new_tokens"), ("",)),
     **dict.fromkeys(("epochs", "learning_rate", "max_steps", "device"), ("train", "")),
     **dict.fromkeys(("batch_size", "threads"), ("train", "", "measure")),
     **dict.fromkeys(("task", "text_column", "pair_column", "label_column", "max_length", "limit"), ("data",)),
     "unlabelled": ("data",),
+    "teacher_column": ("data",),
     **dict.fromkeys(("class_weights", "label_smoothing"), ("objective.labels",)),
     "metric": ("measure",),
     "layers": ("student",),
@@ -58,6 +60,11 @@ class Arguments(Generic[R]):
     teacher: Model | None = None
     student: Model | None = None
     temporary: TemporaryFolder | None = None  # the folder for the results, where the person named none
+    more_teachers: Sequence[Model] = ()  # averaged with the first
+
+    @property
+    def teachers(self) -> list[Model]:
+        return [self.teacher, *self.more_teachers] if self.teacher else []
 
 
 def settings_of(cls: type[K], keywords: Options) -> tuple[K, object]:
@@ -66,7 +73,9 @@ def settings_of(cls: type[K], keywords: Options) -> tuple[K, object]:
     data: object = keywords["data"]
     _check_names(cls, keywords)
     common = {
-        f"{_place(cls, name)}.{name}".lstrip("."): keywords[name] for name in _COMMON if keywords.get(name) is not None
+        f"{_place(cls, name)}.{name}".lstrip("."): _written(keywords[name])
+        for name in _COMMON
+        if keywords.get(name) is not None
     }
     named = overlay({"data": dict(keywords.get("reading") or {})}, undot(common))
     named = overlay(named, keywords["knobs"])
@@ -74,6 +83,13 @@ def settings_of(cls: type[K], keywords: Options) -> tuple[K, object]:
         named, data = overlay(named, {"data": {"train": str(data)}}), None
     named = {name: value for name, value in named.items() if value != {}}
     return cls(**named) if run is None else type(run)(**overlay(run.model_dump(exclude_unset=True), named)), data
+
+
+def _written(value: Any) -> Any:
+    """As a run file has it."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value) if isinstance(value, Path) else value
 
 
 def _place(cls: type[TaskKnobs], name: str) -> str:
@@ -117,16 +133,34 @@ def parse_arguments(cls: type[R], keywords: Options, **own: object) -> Arguments
     """The settings with all that can be written down; without a folder for the results they get a temporary one."""
     run, data = settings_of(cls, keywords)
     knobs, student, start = dict(own), keywords["student"], None
-    teacher, source = model_of(keywords["teacher"], keywords["tokenizer"])
+    teachers, source = _teachers_of(keywords["teacher"], keywords["tokenizer"])
     knobs |= {"teacher": source} if source else {}
     if isinstance(student, Shrink):  # only what was set: the rest is the recipe's to choose
         shape = {"layers": keywords["layers"]} if keywords["layers"] else {}
         knobs["student"] = student.model_dump(exclude_unset=True) | shape
     elif student is not None:
-        start, source = model_of(student, keywords["tokenizer"])
+        tokenizer = keywords["tokenizer"]
+        start, source = model_of(student, tokenizer[0] if isinstance(tokenizer, list | tuple) else tokenizer)
         knobs |= {"student_from": source} if source else {}
     run, temporary = in_folder(run.but(**knobs), keywords["out"])
-    return Arguments(run, data, teacher, start, temporary)
+    return Arguments(run, data, teachers[0] if teachers else None, start, temporary, teachers[1:])
+
+
+def _teachers_of(given: object, processor: Any) -> tuple[list[Model], str]:
+    """Models in hand, or the names of some; a tokenizer for each, or one for all."""
+    several = list(given) if isinstance(given, list | tuple) else [given or ""]
+    processors = processor if isinstance(processor, list | tuple) else [processor] * len(several)
+    if len(processors) != len(several):
+        raise KnobError(
+            f"there are {len(several)} teachers and {len(processors)} tokenizers", "give one for each, or one for all"
+        )
+    found = [model_of(one, its) for one, its in zip(several, processors, strict=True)]
+    models, names = [model for model, _ in found if model], [name for _, name in found if name]
+    if models and names:
+        raise KnobError(
+            f"some teachers are models in hand, and {names[0]} is a name", "give all as models, or all as folders"
+        )
+    return models, ",".join(names)
 
 
 def in_folder(run: J, out: str | Path) -> tuple[J, TemporaryFolder | None]:

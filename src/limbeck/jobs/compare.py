@@ -22,7 +22,7 @@ from limbeck.students.shrink import Shrink
 
 @documented(CompareRun)
 def compare(
-    teacher: AnyModel = "",
+    teacher: AnyModel | Sequence[AnyModel] | None = "",
     data: object = None,
     recipes: str | Sequence[str] | None = None,
     student: Shrink | AnyModel | None = None,
@@ -42,6 +42,9 @@ def compare(
     pair_column: str | None = None,
     label_column: str | None = None,
     unlabelled: str | None = None,
+    teacher_column: str | Sequence[str] | None = None,
+    teacher_weights: str | Sequence[float] | None = None,
+    student_from: str | Path | None = None,
     max_length: int | None = None,
     limit: int | None = None,
     device: str | None = None,

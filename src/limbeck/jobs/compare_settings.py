@@ -20,7 +20,8 @@ _OF_A_COLUMN = {
 }
 # What all columns share, so that they compare: the data and how it is read and measured.
 _OF_ALL = (
-    *("teacher", "out", "seeds", "seed", "baseline", "trust_remote_code", "plugin"),
+    *("teacher", "teacher_weights", "teacher_temperatures"),
+    *("out", "seeds", "seed", "baseline", "trust_remote_code", "plugin"),
     *("data", "teacher_cache", "measure"),
     *("windows", "blocks", "parallel", "directions"),
 )

@@ -29,7 +29,8 @@ class CompressRun(Run):
     """A model, data, and passes that make it smaller one after another."""
 
     kind: ClassVar[JobKind] = "compress"
-    fixed = frozenset({*_OTHER_KNOBS, "student", "student_from"})
+    distils = False
+    fixed = frozenset({*_OTHER_KNOBS, "student", "student_from", "teacher_weights", "teacher_temperatures"})
     unwritten = fixed
 
     model: str = knob("", "the model to make smaller: a folder or a hub id", short="--model")

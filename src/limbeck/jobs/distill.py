@@ -26,7 +26,7 @@ DISTILLED = "distilled"  # the arm
 
 @documented(Run)
 def distill(
-    teacher: AnyModel = "",
+    teacher: AnyModel | Sequence[AnyModel] | None = "",
     data: object = None,
     student: Shrink | AnyModel | None = None,
     objective: Objective | None = None,
@@ -47,6 +47,9 @@ def distill(
     pair_column: str | None = None,
     label_column: str | None = None,
     unlabelled: str | None = None,
+    teacher_column: str | Sequence[str] | None = None,
+    teacher_weights: str | Sequence[float] | None = None,
+    student_from: str | Path | None = None,
     max_length: int | None = None,
     limit: int | None = None,
     class_weights: str | None = None,
@@ -63,11 +66,12 @@ def distill(
 ) -> Result:
     """Makes a smaller student of `teacher` and measures what was kept.
 
-    `teacher` is a folder, a hub id or a model (then give its `tokenizer`); `data` a file, a folder, a hub id, a
-    `datasets` object or a list of rows; `student` a `Shrink`, or a model to start from. Further knobs are as in a run
-    file, `reading` those of its table `data`: `distill(…, train={"patience": 2}, reading={"dev": "dev.csv"})`.
-    Without `out` everything goes to a temporary folder, which is there as long as the result: `result.save("small")`
-    writes model, tokenizer and card.
+    `teacher` is a folder, a hub id or a model (then give its `tokenizer`), or a list of those: they are averaged. It is
+    None where its answers stand in the data, in `teacher_column`; the student then starts from `student_from`. `data`
+    is a file, a folder, a hub id, a `datasets` object or a list of rows; `student` a `Shrink`, or a model to start
+    from. Further knobs are as in a run file, `reading` those of its table `data`: `distill(…, train={"patience": 2},
+    reading={"dev": "dev.csv"})`. Without `out` everything goes to a temporary folder, which is there as long as the
+    result: `result.save("small")` writes model, tokenizer and card.
     """
     own: dict[str, object] = {} if objective is None else {"recipe": CUSTOM, "objective": to_table(objective)}
     arguments = parse_arguments(Run, locals(), **own)

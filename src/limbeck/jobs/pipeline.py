@@ -28,6 +28,7 @@ from limbeck.jobs.compare_settings import CompareRun
 from limbeck.jobs.exporting import check_export_students, check_exports
 from limbeck.jobs.folder import ensure_saved, write_or_match_run
 from limbeck.jobs.plan import ArmPlan, active_parameters, check_transfer, label_notes, plan_arm, trials, with_baselines
+from limbeck.jobs.preflight import no_start
 from limbeck.jobs.record import Finished, timed_as
 from limbeck.jobs.settings import Job, Run, resolve
 from limbeck.jobs.teaching import TeacherOutputs, check_named_cache, collect_teacher_outputs, free_memory
@@ -81,6 +82,10 @@ def run(
         watcher.plan(_progress(settings, setup, arms))
     teacher_folder = ensure_saved(setup.teacher, folder / "teacher") if setup.teacher else None
     teacher_size = size_of(setup.teacher.network, teacher_folder) if setup.teacher else None
+    member_sizes = []
+    for number, model in enumerate((one.model for one in setup.members), 1):
+        place = folder / ("teacher" if model is setup.teacher else f"teacher-{number}")
+        member_sizes.append(size_of(model.network, ensure_saved(model, place)))
     if not outputs.live:
         free_memory(setup)
 
@@ -96,6 +101,8 @@ def run(
         teacher_test=outputs.teacher_test,
         teacher_folder=teacher_folder,
         teacher_size=teacher_size,
+        member_tests=outputs.member_tests,
+        member_sizes=member_sizes,
         failed=[*failed, *fallen],
         notes=notes,
         figures=outputs.figures,
@@ -125,20 +132,27 @@ def start(settings: Job) -> None:
 
 
 def _prepare(arguments: Arguments[Run], columns: Mapping[str, Run], watcher: Watcher) -> Setup:
-    settings, teacher, student = arguments.run, arguments.teacher, arguments.student
+    settings, teachers, student = arguments.run, arguments.teachers, arguments.student
     start(settings)
-    task = task_of(settings, teacher or settings.teacher)
+    voices = settings.voices(len(teachers or settings.teachers))
+    task = task_of(settings, teachers[0] if teachers else next(iter(settings.teachers), None))
     if len(columns) == 1 and settings.data.task != "auto":  # data may be read as the one recipe has it
         task = replace(task, knobs=resolve(next(iter(columns.values())), task.info))
     task.check_settings()
     if task.unlabelled_remedy:
         refuse_unlabelled(settings.data, f"--task {task.info.kind} does not take it", task.unlabelled_remedy)
-    if teacher is None and settings.teacher:
-        watcher.say(f"loading the teacher {settings.teacher}")
-        teacher = task.load(settings.teacher)
-    if teacher is None and student is None and settings.student_from:
+    if settings.data.teacher_column and settings.distils:
+        refuse_unlabelled(settings.data, "its texts have no answers in a --teacher-column", "leave one of both out")
+        if student is None and not settings.student_from:
+            raise no_start()
+        return task.prepare_answered(arguments.data, watcher, student)
+    for name in settings.teachers if not teachers else ():
+        watcher.say(f"loading the teacher {name}")
+        teachers = [*teachers, task.load(name)]
+    if not teachers and student is None and settings.student_from:
         student = task.load(settings.student_from, new_head=True)
-    return task.prepare(arguments.data, teacher, watcher, student)
+    setup = task.prepare(arguments.data, teachers[0] if teachers else None, watcher, student)
+    return task.averaged(setup, teachers[1:], voices) if len(teachers) > 1 else setup
 
 
 def _plan(
@@ -243,7 +257,8 @@ def _reason(error: Exception) -> str:
 
 def _progress(settings: Job, setup: Setup, arms: Sequence[ArmPlan]) -> list[ProgressItem]:
     """The parts of a run and what they cost beside one another."""
-    big = active_parameters(setup.teacher.network) if setup.teacher else 0.0
+    asked = [one.model for one in setup.members] or ([setup.teacher] if setup.teacher else [])
+    big = sum(active_parameters(one.network) for one in asked)
     dev, test = setup.data.evaluator.passes
     rows = dev * (setup.data.size + sum(arm.data.augmented for arm in arms)) + test * setup.data.evaluator.test_rows
     models = len({timed_as(arm) for arm in arms}) + bool(setup.teacher) + sum(arm.intermediates for arm in arms)

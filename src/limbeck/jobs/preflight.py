@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
 
-from limbeck.core.errors import KnobError, LimbeckError, no_teacher
-from limbeck.core.task import IMAGE_KINDS, LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WINDOW_KINDS
+from limbeck.core.errors import KnobError, LimbeckError, does_not_teach, no_teacher
+from limbeck.core.task import IMAGE_KINDS, LANGUAGE_KINDS, SEQ2SEQ_KINDS, TEXT_KINDS, WHOLE_KINDS, WINDOW_KINDS
 from limbeck.data.columns import Roles, choose
 from limbeck.data.image.images import check_images
 from limbeck.data.settings import DirectionSettings, ParallelSettings, TaskKnobs
@@ -98,8 +98,8 @@ def _kind(run: TaskKnobs, model: Path | None) -> str:
     """The kind of task, as far as it is known without torch; "" where the model alone tells, and is not here."""
     kind: str = run.data.task
     if kind == "auto":
-        if model is None:
-            return ""
+        if model is None:  # a column of answers is of texts
+            return "classify" if run.data.teacher_column else ""
         named = json.loads((model / "config.json").read_text(encoding="utf-8")).get("architectures") or [""]
         kind = kind_of_class(str(named[0])) or "classify"
         if isinstance(run, BenchRun) and kind not in IMAGE_KINDS:  # models of several tasks are timed on any text
@@ -111,12 +111,36 @@ def _kind(run: TaskKnobs, model: Path | None) -> str:
 
 def _check_named(run: TaskKnobs, kind: str) -> None:
     """Whether a run that needs a model names one. What translates, and a network of images, may do without."""
+    if isinstance(run, Run):
+        _check_teachers(run, kind)
     if kind in SEQ2SEQ_KINDS or run.tables(DirectionSettings):
         return
     if isinstance(run, TrainRun) and not run.model and kind not in IMAGE_KINDS:
         raise no_model()
-    if isinstance(run, Run) and not (run.teacher or (run.student_from and kind in LANGUAGE_KINDS)):
+    taught = isinstance(run, Run) and (
+        run.teacher or run.data.teacher_column or (run.student_from and kind in LANGUAGE_KINDS)
+    )
+    if isinstance(run, Run) and not taught:
         raise no_teacher()
+
+
+def _check_teachers(run: Run, kind: str) -> None:
+    """Whether the task takes several teachers, or a column of answers; and with a column, a model to start from."""
+    if len(run.teachers) > 1 and kind not in ("", *WHOLE_KINDS):
+        raise does_not_teach("an average of several teachers", kind, WHOLE_KINDS, "give one --teacher")
+    if not (run.data.teacher_column and run.distils):
+        return
+    if kind not in ("", *TEXT_KINDS):
+        raise does_not_teach("a teacher's column", kind, TEXT_KINDS, "give the model itself with --teacher")
+    if not run.student_from:
+        raise no_start()
+
+
+def no_start() -> KnobError:
+    return KnobError(
+        "a teacher's column has no model to cut the student from",
+        "name the model that the student starts from, such as a pre-trained encoder, with --student-from",
+    )
 
 
 def _check_data(run: TaskKnobs, kind: str) -> None:

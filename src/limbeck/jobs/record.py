@@ -48,6 +48,8 @@ class Finished:
     teacher_test: Evaluation | None = None  # the teacher on the test split
     teacher_folder: Path | None = None
     teacher_size: Size | None = None
+    member_tests: Sequence[Evaluation] = ()  # of several teachers that are averaged, each on the test split
+    member_sizes: Sequence[Size] = ()
     failed: Sequence[Failure] = ()
     notes: Sequence[str] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
@@ -110,10 +112,33 @@ def _teacher_arm(finished: Finished, speeds: Mapping[str, Speed]) -> list[Arm]:
         return []
     arm = Arm(name=TEACHER, title="teacher, an engine", role=TEACHER, runs=[test.result()])
     if teacher is None:
-        return [arm]
+        column = getattr(finished.setup.answers, "column", "")
+        return [arm.model_copy(update={"title": f"teacher, column '{column}'"}) if column else arm]
+    if finished.member_tests:
+        return [_average_arm(finished, arm), *_member_arms(finished, speeds)]
     title = TEACHER if finished.kind == "compare" else f"teacher, {describe(teacher.network)}"
     shape, size = shape_of(teacher.network), finished.teacher_size
     return [arm.model_copy(update={"title": title, "shape": shape, "size": size, "speed": speeds.get(TEACHER)})]
+
+
+def _average_arm(finished: Finished, arm: Arm) -> Arm:
+    """Several teachers as one: as large as all of them together, and not timed."""
+    sizes = [size.model_dump() for size in finished.member_sizes]
+    whole = Size(**{name: sum(size[name] for size in sizes) for name in sizes[0]})
+    return arm.model_copy(update={"title": f"teacher, mean of {len(sizes)}", "size": whole})
+
+
+def _member_arms(finished: Finished, speeds: Mapping[str, Speed]) -> list[Arm]:
+    """Each of the teachers that are averaged. The first one is timed."""
+    found = []
+    members = zip(finished.setup.members, finished.member_tests, finished.member_sizes, strict=True)
+    for number, (one, test, size) in enumerate(members, 1):
+        network = one.model.network
+        title = f"teacher {number}, {describe(network)}"
+        speed = speeds.get(TEACHER) if one.model is finished.setup.teacher else None
+        shown = {"shape": shape_of(network), "size": size, "speed": speed}
+        found.append(Arm(name=f"{TEACHER}-{number}", title=title, role=TEACHER, runs=[test.result()], **shown))
+    return found
 
 
 def _student_arms(finished: Finished, speeds: Mapping[str, Speed]) -> list[Arm]:

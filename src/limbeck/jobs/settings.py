@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import re
 import tomllib
 import zlib
@@ -46,6 +47,29 @@ _REGISTER = (seq2seq, image)  # tables of tasks
 def names_in(text: str) -> list[str]:
     """Of a knob that holds several, comma-separated."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _numbers(name: str, text: str, count: int) -> list[float]:
+    """Of a knob that holds one for each of several teachers; 1 for each where it is empty."""
+    flag, given = f"--{name.replace('_', '-')}", names_in(text)
+    if not given:
+        return [1.0] * max(count, 1)
+    if count < 2 or len(given) != count:
+        raise KnobError(
+            f"{flag} has {len(given)} number{'s' * (len(given) != 1)} ({text}), and there {_are(count)}",
+            f"give one for each --teacher{'' if count > 1 else f', of which there are several, or leave {flag} out'}",
+        )
+    try:
+        found = [float(part) for part in given]
+    except ValueError:
+        found = []
+    if not all(math.isfinite(number) for number in found) or not found:
+        raise KnobError(f"{flag} cannot be '{text}'", "give numbers, comma-separated, such as 1,2")
+    return found
+
+
+def _are(count: int) -> str:
+    return f"are {count} teachers" if count > 1 else "is one teacher" if count else "is no teacher"
 
 
 def check_known(names: Iterable[str], known: Iterable[str], what: str) -> None:
@@ -144,7 +168,25 @@ class Run(Job):
     """The main job: a teacher, data, a smaller student."""
 
     kind: ClassVar[JobKind] = "distill"
-    teacher: str = knob("", "the model to make small: a folder or a hub id", short="--teacher")
+    distils = True
+    teacher: str = knob(
+        "",
+        "the model to make small: a folder or a hub id; several, comma-separated or each with a flag of its own, are "
+        "averaged, and the student is cut from the first",
+        short="--teacher",
+        several=True,
+    )
+    teacher_weights: str = knob(
+        "",
+        "of several teachers: how much each counts, comma-separated; 0 leaves one out; default: all the same",
+        short="--teacher-weights",
+    )
+    teacher_temperatures: str = knob(
+        "",
+        "of several teachers: what the logits of each are divided by before they are averaged, comma-separated; "
+        "default: 1",
+        short="--teacher-temperatures",
+    )
     recipe: str = knob(
         "auto",
         "distillation method, as `limbeck methods` lists them; custom: the objective as given; auto: hinton "
@@ -168,6 +210,38 @@ class Run(Job):
     objective: ObjectiveTable = knob({}, "terms and weights that differ from the recipe's")
     stages: dict[str, StageSettings] = knob({}, "training steps beside the main one, by name")
     teacher_cache: TeacherCacheSettings = knob(TeacherCacheSettings(), "how the teacher's outputs are collected")
+
+    @field_validator("teacher", mode="before")
+    @classmethod
+    def _join_teachers(cls, value: Any) -> Any:
+        return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+    @model_validator(mode="after")
+    def _check_teachers(self) -> Self:
+        if self.teacher:
+            self.voices(len(self.teachers))
+        return self
+
+    @property
+    def teachers(self) -> list[str]:
+        """A folder whose name has a comma is one."""
+        whole = self.teacher and Path(self.teacher).expanduser().exists()
+        return [self.teacher] if whole else names_in(self.teacher)
+
+    def voices(self, count: int) -> list[tuple[float, float]]:
+        """Weight and temperature of each of so many teachers; what does not fit them is refused."""
+        if self.data.teacher_column and self.distils and count:
+            raise KnobError(
+                "both --teacher and --teacher-column are given, and a student learns from one of them",
+                "leave one out; --student-from names the model that the student starts from",
+            )
+        weights = _numbers("teacher_weights", self.teacher_weights, count)
+        heats = _numbers("teacher_temperatures", self.teacher_temperatures, count)
+        if not any(weights) or min(weights) < 0:
+            raise KnobError(f"teacher weights cannot be {self.teacher_weights}", "give numbers from 0, one above 0")
+        if min(heats) <= 0:
+            raise KnobError(f"teacher temperatures cannot be {self.teacher_temperatures}", "give numbers above 0")
+        return list(zip(weights, heats, strict=True))
 
     @property
     def seed_list(self) -> list[int]:

@@ -28,7 +28,8 @@ from limbeck.measure.evaluator import Evaluation
 from limbeck.objectives.sampled import SampledTargets
 from limbeck.objectives.truncated import Truncated
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import COLLECTING, GOLD, TEXTS_SHARE, EncodedData, Setup
+from limbeck.tasks.base import COLLECTING, GOLD, TEXTS_SHARE, EncodedData, Member, Setup
+from limbeck.teachers.average import AverageTeacher, Voice
 from limbeck.teachers.live import LiveTeacher, MemoryTeacher
 from limbeck.teachers.logits import CACHEABLE_STATES, LogitsCache
 from limbeck.teachers.settings import TeacherCacheSettings
@@ -50,11 +51,13 @@ class TeacherOutputs:
     live: bool = False  # some arm runs the teacher at every step, so that it must stay in memory
     notes: list[str] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
+    member_tests: Sequence[Evaluation] = ()  # of several teachers that are averaged, each on test
 
 
 def collect_teacher_outputs(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -> TeacherOutputs:
     """Everything that the arms need of the teacher. One that this teacher cannot teach is a TeacherMismatch."""
     collect = _collect_tokens if setup.info.over_vocabulary else _collect_logits
+    collect = _collect_average if setup.members else _collect_answers if setup.answers else collect
     found = collect(setup, arms, run, watcher)
     watcher.at(COLLECTING, 1.0)
     return found
@@ -132,6 +135,47 @@ def _collect_logits(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Wa
     return TeacherOutputs(test, taught, bool(online.want) or always, notes)
 
 
+def _collect_answers(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -> TeacherOutputs:
+    """Those that stand in the data: nothing is run, and nothing cached."""
+    assert setup.answers is not None
+    return _of_one(setup, arms, setup.answers)
+
+
+def _collect_average(setup: Setup, arms: Sequence[ArmPlan], run: Run, watcher: Watcher) -> TeacherOutputs:
+    """Of several teachers, each with a cache of its own, in the folder that one would have."""
+    live, voices = run.teacher_cache.live, []
+    for number, one in enumerate(setup.members):
+        if live:
+            teacher: Teacher = LiveTeacher(one.model.network)
+        else:
+            watcher.say(f"running teacher {number + 1} of {len(setup.members)}")
+            part = (number / len(setup.members), 1 / len(setup.members))
+            teacher = _fill_logits(setup, arms, ONLY_LOGITS, run, watcher, one, part).teacher()
+        voices.append(Voice(teacher, one.weight, one.temperature, one.order))
+    alone = [AverageTeacher([Voice(voice.teacher, order=voice.order)]) for voice in voices]
+    tests = [setup.task.evaluate_teacher(setup, teacher, _cache_folder(run)) for teacher in alone]
+    found = _of_one(setup, arms, AverageTeacher(voices))
+    note = (
+        f"The teacher is the mean of the probabilities of {_told(setup)}; the objective's temperature softens the mean."
+    )
+    return replace(found, live=live, notes=[note], member_tests=[test for test in tests if test])
+
+
+def _told(setup: Setup) -> str:
+    """The teachers that are averaged, and what tells them apart."""
+    members, total = setup.members, sum(one.weight for one in setup.members)
+    names = [one.model.source or type(one.model.network).__name__ for one in members]
+    alike = len({(one.weight, one.temperature) for one in members}) == 1 and members[0].temperature == 1
+    how = [f" (weight {one.weight / total:.3g}, temperature {one.temperature:g})" for one in members]
+    return " and ".join(name + ("" if alike else which) for name, which in zip(names, how, strict=True))
+
+
+def _of_one(setup: Setup, arms: Sequence[ArmPlan], teacher: Teacher) -> TeacherOutputs:
+    """The arms with a teacher that gives logits of whole rows, for every step and for the test."""
+    test = setup.task.evaluate_teacher(setup, teacher, Path())
+    return TeacherOutputs(test, [_with_teacher(arm, teacher, test, lambda step: teacher) for arm in arms])
+
+
 def _tapped(network: PreTrainedModel, arms: Sequence[ArmPlan]) -> PreTrainedModel:
     """The teacher with its attention recordable, or the arms that need it are refused."""
     try:
@@ -141,26 +185,38 @@ def _tapped(network: PreTrainedModel, arms: Sequence[ArmPlan]) -> PreTrainedMode
         raise TeacherMismatch(curious, error) from None
 
 
-def _fill_logits(setup: Setup, arms: Sequence[ArmPlan], needed: Request, run: Run, watcher: Watcher) -> LogitsCache:
-    """Every row of every split, augmented ones too, each once however many arms need it."""
-    assert setup.teacher is not None
-    about = {name: setup.fingerprints[name] for name in ("teacher", "tokenizer", "data")}
-    cache = LogitsCache(_cache_folder(run), about, needed | ONLY_LOGITS)
+def _fill_logits(
+    setup: Setup,
+    arms: Sequence[ArmPlan],
+    needed: Request,
+    run: Run,
+    watcher: Watcher,
+    one: Member | None = None,
+    part: tuple[float, float] = (0.0, 1.0),
+) -> LogitsCache:
+    """Every row of every split, augmented ones too, each once however many arms need it; of `one` of several teachers,
+    which is so much and such a `part` of the work."""
+    model, place = one.model if one else setup.teacher, _cache_folder(run)
+    assert model is not None
+    prints: Mapping[str, str] = setup.fingerprints
+    if one:
+        prints, place = one.fingerprints, place / f"teacher-{one.fingerprints['teacher']}"
+    cache = LogitsCache(place, {name: prints[name] for name in ("teacher", "tokenizer", "data")}, needed | ONLY_LOGITS)
     _say_damaged(cache.damaged, watcher)
     missing, seen = [], np.empty(0, dtype=np.int64)
     for split in (split for arm in arms for split in arm.data.for_teacher):
         lacking = np.flatnonzero(cache.lacks(split.uids) & ~np.isin(split.uids, seen))
         seen = np.concatenate([seen, split.uids])
         if len(lacking):
-            missing.append((split, lacking))
+            missing.append((one.encode(split) if one else split, lacking))
     lengths = [split.lengths[row] for split, lacking in missing for row in lacking]
-    _check_space(cache, cache.estimate(shape_of(setup.teacher.network), setup.info, lengths), watcher)
-    teacher = LiveTeacher(setup.teacher.network, cache.request)
+    _check_space(cache, cache.estimate(shape_of(model.network), setup.info, lengths), watcher)
+    teacher = LiveTeacher(model.network, cache.request)
     done = 0
-    collate = Collator.of(setup.data.processor, setup.info)
+    collate = Collator.of(model.processor if one else setup.data.processor, setup.info)
     for split, lacking in missing:
         for rows in cache.fill_by_batch(teacher, batches(split, collate, run.teacher_cache.batch_size, lacking)):
-            watcher.at(COLLECTING, (done + rows) / len(lengths))
+            watcher.at(COLLECTING, part[0] + part[1] * (done + rows) / len(lengths))
         done += len(lacking)
     return cache
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -217,26 +218,36 @@ class TextEvaluator(Evaluator):
     def test(self, model: PreTrainedModel) -> Evaluation:
         return self.evaluation(self.logits("test", model), self._teacher_test)
 
-    def of_teacher(self, network: PreTrainedModel) -> Evaluation:
-        return self.evaluation(self._teacher_test)
+    def of_teacher(self, network: PreTrainedModel | None = None) -> Evaluation:
+        """On the rows that it has an answer to."""
+        return self.evaluation(self._teacher_test, scored=_answered(self.splits["test"]))
 
-    def evaluation(self, logits: np.ndarray, teacher: np.ndarray = np.empty(0)) -> Evaluation:  # noqa: B008
-        """With how close the logits are to the teacher's, if there are any."""
+    def evaluation(
+        self,
+        logits: np.ndarray,
+        teacher: np.ndarray = np.empty(0),  # noqa: B008
+        scored: np.ndarray | None = None,
+    ) -> Evaluation:
+        """With how close the logits are to the teacher's, if there are any; over the `scored` rows, or all."""
         split, info = self.splits["test"], self.info
-        rows = split.labels, split.has_label
+        counted = np.ones(len(split), dtype=bool) if scored is None else scored
+        rows = split.labels, split.has_label & counted
         scores, per_class = quality(info, logits, *rows)
         found = Evaluation(
             *(split.uids, logits, scores, per_class, None, *rows),
-            constant=constant(info, logits_of(info, logits), split.labels[split.has_label]),
+            constant=constant(info, logits_of(info, logits)[counted], split.labels[split.has_label]),
             confusion=confusion(info, logits, *rows),
             reliability=reliability(info, logits, *rows),
         )
-        found = self.without_seen(found, self.seen)
-        if not len(teacher):
+        found = replace(self.without_seen(found, self.seen), has_label=split.has_label)
+        both = _answered(split)
+        if not len(teacher) or not both.any():
             return found
-        texts, pairs = split.examples.texts, split.examples.pairs
-        apart = text_disagreements(info, texts, pairs, logits, teacher, *rows, most=self.examples)
-        return replace(found, fidelity=fidelity(info, logits, teacher, *rows), disagreements=apart)
+        mine, theirs, labels, known = (values[both] for values in (logits, teacher, split.labels, split.has_label))
+        examples = split.examples
+        texts, pairs = (list(compress(column, both)) for column in (examples.texts, examples.pairs))
+        apart = text_disagreements(info, texts, pairs, mine, theirs, labels, known, most=self.examples)
+        return replace(found, fidelity=fidelity(info, mine, theirs, labels, known), disagreements=apart)
 
     def floor(self) -> Floor | None:
         test = self.splits["test"]
@@ -263,6 +274,12 @@ class TextEvaluator(Evaluator):
 
     def _batches(self, name: str) -> Iterator[Batch]:
         return batches(self.splits[name], self.collate, TEXT_BATCH)
+
+
+def _answered(split: Encoded | EncodedImages) -> np.ndarray:
+    """[rows] bool: those that a teacher has an answer to; all of them, but where its answers stand in the file."""
+    answered: np.ndarray = getattr(split, "answered", np.ones(len(split), dtype=bool))
+    return answered
 
 
 @dataclass(eq=False)

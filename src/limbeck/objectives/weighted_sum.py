@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from limbeck.core.objective import Objective, Rows, TokenObjective
@@ -23,7 +24,8 @@ def weighted_sum(
         if isinstance(part, TokenObjective):
             over_tokens += [(weight, part)] if weight else []
         elif weight or not part.wants:  # without weight there may be no teacher
-            for name, mean in part.terms(student, teacher, batch).items():
+            shown = _answered(student, teacher, batch) if part.wants else (student, teacher, batch)
+            for name, mean in part.terms(*shown).items():
                 value = mean.over(rows[part.rows] if rows else None)
                 values.append((name, value))
                 parts.append(value if weight == 1 else weight * value)
@@ -39,3 +41,14 @@ def weighted_sum(
     for name, value in values:
         terms[name] = terms[name] + value if name in terms else value
     return sum(parts[1:], start=parts[0]), terms
+
+
+def _answered(student: Trace, teacher: Trace, batch: Batch) -> tuple[Trace, Trace, Batch]:
+    """The rows that the teacher has an answer to. Some may lack one only where it gives nothing but logits."""
+    if batch.task.over_vocabulary or batch.task.in_windows or not batch.predicted.numel() or batch.predicted.all():
+        return student, teacher, batch
+    rows = batch.predicted
+    inputs = {name: tensor[rows] for name, tensor in batch.inputs.items()}
+    fields = {name: getattr(batch, name)[rows] for name in ("uids", "labels", "has_label", "predicted")}
+    mine, its = (replace(trace, logits=trace.logits[rows]) for trace in (student, teacher))
+    return mine, its, replace(batch, inputs=inputs, **fields)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -20,13 +20,13 @@ from transformers import PreTrainedModel
 
 import limbeck.tasks
 from limbeck.core.card import Paper
-from limbeck.core.errors import no_teacher
+from limbeck.core.errors import does_not_teach, no_teacher
 from limbeck.core.fingerprint import fingerprint, tokenizer_fingerprint
 from limbeck.core.metric import check_metric
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, Floor, Record, SeedResult
-from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
+from limbeck.core.task import TEXT_KINDS, WHOLE_KINDS, Kind, TaskInfo
 from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import Dataset, Split
 from limbeck.data.sources.tables import Table
@@ -117,6 +117,18 @@ class EncodedData:
 
 
 @dataclass(frozen=True)
+class Member:
+    """One of several teachers whose answers are averaged."""
+
+    model: Model
+    weight: float
+    temperature: float
+    order: Sequence[int]  # which of its outputs each class is
+    encode: Callable[[Split], Split]  # rows in the first teacher's tokens, in its own
+    fingerprints: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Setup(Generic[R]):
     """What all arms of a run share: the teacher, the rows, and the data in the teacher's tokens."""
 
@@ -127,7 +139,9 @@ class Setup(Generic[R]):
     fingerprints: dict[str, str]
     notes: list[str] = field(default_factory=list)
     init: Model | None = None  # random weights and a vocabulary, where there is no teacher to shrink
-    more_teachers: Sequence[Model] = ()  # each of some of the rows
+    more_teachers: Sequence[Model] = ()  # each of some of the rows, or averaged with the first
+    members: Sequence[Member] = ()  # the teachers that are averaged; none where one teaches alone
+    answers: Teacher | None = None  # a teacher that is not run: its answers stand in the data
 
     @property
     def info(self) -> TaskInfo:
@@ -270,6 +284,14 @@ class Task(ABC, Generic[R]):
         prints = {"teacher": fingerprint(teacher.network)} if teacher else {}
         prints |= {"tokenizer": tokenizer_fingerprint(encoded.processor), **encoded.fingerprints}
         return Setup(replace(self, info=encoded.info), teacher, splits, encoded, prints)
+
+    def prepare_answered(self, data: object, watcher: Watcher, student: Model | None = None) -> Setup[R]:
+        """The same where a teacher's answers stand in the data."""
+        raise does_not_teach("a teacher's column", self.info.kind, TEXT_KINDS, "give the model itself with --teacher")
+
+    def averaged(self, setup: Setup[R], others: Sequence[Model], voices: Sequence[tuple[float, float]]) -> Setup[R]:
+        """With more teachers beside the first, each with its weight and its temperature."""
+        raise does_not_teach("an average of several teachers", self.info.kind, WHOLE_KINDS, "give one --teacher")
 
     def evaluate_teacher(self, setup: Setup[R], teacher: Teacher, place: Path) -> Evaluation | None:
         """The teacher on the test split."""

@@ -29,7 +29,7 @@ from limbeck.students.image import NetworkSettings, new_image_network
 from limbeck.students.load import labels_in
 from limbeck.students.shrink import Shrink
 from limbeck.tasks.base import Answer, EncodedData, Inputs, Model, Options, Setup, task
-from limbeck.tasks.whole import WholeClassification, check_outputs, data_fingerprint, encoded_rows, labels_fingerprint
+from limbeck.tasks.whole import WholeClassification, check_teacher, data_fingerprint, encoded_rows, labels_fingerprint
 from limbeck_runtime.answers import text_answer
 
 LECUN_1998 = Paper(
@@ -122,8 +122,7 @@ class ImageClassification(WholeClassification[ImageCorpus]):
     def check(
         self, run: Options, setup: Setup[ImageCorpus], student: Model, objectives: Sequence[Objective], needed: Want
     ) -> None:
-        assert setup.teacher is not None  # or `prepare` refuses
-        check_outputs(student, setup.teacher)
+        check_teacher(setup, student, needed, run.teacher_cache.live)
         own = run.student.but(keep=Shrink().keep, family=Shrink().family)
         for name, value in own:
             if value != getattr(Shrink(), name):

@@ -13,7 +13,7 @@ import numpy as np
 
 from limbeck.core.errors import KnobError, MismatchError
 from limbeck.core.files import write_text
-from limbeck.core.fingerprint import digest, tokenizers_equal
+from limbeck.core.fingerprint import digest, tokenizer_fingerprint, tokenizers_equal
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
@@ -40,7 +40,8 @@ from limbeck.tasks.base import (
     Setup,
     task,
 )
-from limbeck.tasks.whole import WholeClassification, check_outputs, data_fingerprint, encoded_rows, labels_fingerprint
+from limbeck.tasks.whole import WholeClassification, check_teacher, data_fingerprint, encoded_rows, labels_fingerprint
+from limbeck.teachers.column import ColumnTeacher
 from limbeck.teachers.live import LiveTeacher, answers_per_second
 from limbeck_runtime.answers import text_answer
 
@@ -70,6 +71,18 @@ class TextClassification(WholeClassification[Corpus]):
             return relabel(corpus, labels, whose="the model", ordered=bool(settings.classes))
         corpus = read_texts(known, data, watcher, known=labels, place=self._place)
         return _in_order_of(corpus, model, ordered=bool(settings.classes))
+
+    def prepare_answered(self, data: object, watcher: Watcher, student: Model | None = None) -> Setup[Corpus]:
+        """The student's own tokenizer reads the rows: there is no other."""
+        splits = self.read(data, None, watcher)
+        task = self.settled(splits)
+        owner = student or task.load(self.knobs.student_from, new_head=True)
+        encoded, answers = task.encode(splits, owner, watcher), splits.answers
+        assert answers is not None  # or reading refuses
+        teacher = ColumnTeacher(answers.column, answers.uids, answers.logits)
+        tokenizer = tokenizer_fingerprint(encoded.processor)
+        prints = {"teacher": answers.fingerprint, "tokenizer": tokenizer, **encoded.fingerprints}
+        return Setup(task, None, splits, encoded, prints, answers=teacher)
 
     def encode(self, splits: Corpus, model: Model, watcher: Watcher, teacher: Model | None = None) -> EncodedData:
         longest: int = self.knobs.data.max_length
@@ -126,11 +139,14 @@ class TextClassification(WholeClassification[Corpus]):
     def check(
         self, run: Options, setup: Setup[Corpus], student: Model, objectives: Sequence[Objective], needed: Want
     ) -> None:
-        teacher = setup.teacher
-        assert teacher is not None  # or `prepare` refuses
-        check_outputs(student, teacher)
-        if not tokenizers_equal(student.processor, teacher.processor):
+        check_teacher(setup, student, needed, run.teacher_cache.live)
+        if setup.teacher and not tokenizers_equal(student.processor, setup.teacher.processor):
             _check_tokens(needed, run)
+        if setup.answers and run.table(AugmentSettings).kind != "none":
+            raise MismatchError(
+                "the teacher's column has no answer to augmented texts",
+                "leave out --augment.kind, or give the model itself with --teacher",
+            )
         if GOLD not in setup.data.rows and not needed:
             raise MismatchError(
                 "no training row has a label, and the objective asks for nothing else", "add labels, or --recipe hinton"

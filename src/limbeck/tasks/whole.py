@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from limbeck.core.errors import MismatchError
-from limbeck.core.fingerprint import digest
+from limbeck.core.errors import KnobError, MismatchError
+from limbeck.core.fingerprint import digest, fingerprint, tokenizer_fingerprint
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard
 from limbeck.core.task import TaskInfo
+from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import Split
 from limbeck.data.settings import DataSettings
 from limbeck.data.splits import LabelledSplits, Splits
 from limbeck.data.text.labels import is_generic, permutation
-from limbeck.measure.evaluator import Evaluator, TextEvaluator
+from limbeck.measure.evaluator import Evaluation, Evaluator, TextEvaluator
 from limbeck.students.load import kind_of
-from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluated, Model, Task, evaluating
+from limbeck.tasks.base import ALL, GOLD, EncodedData, Evaluated, Member, Model, Setup, Task, evaluating
 
 C = TypeVar("C", bound=LabelledSplits[Any])
 
@@ -41,6 +43,36 @@ class WholeClassification(Task[C]):
     def read(self, data: object, model: Model | None, watcher: Watcher, *, only_test: bool = False) -> C:
         found = self.read_rows(data, model, watcher, only_test)
         return replace(found, task=self.with_metric(found.task))
+
+    def evaluate_teacher(self, setup: Setup[C], teacher: Teacher, place: Path) -> Evaluation | None:
+        """By its outputs alone, whoever gave them."""
+        evaluator = setup.data.evaluator.with_teacher(teacher)
+        assert isinstance(evaluator, TextEvaluator)
+        return evaluator.of_teacher()
+
+    def averaged(self, setup: Setup[C], others: Sequence[Model], voices: Sequence[tuple[float, float]]) -> Setup[C]:
+        first = setup.teacher
+        assert first is not None
+        members = []
+        for model, (weight, temperature) in zip((first, *others), voices, strict=True):
+            order = range(setup.info.outputs) if model is first else _same_labels(model, first, setup, self.knobs.data)
+            if setup.info.kind == "regress" and temperature != 1:
+                raise KnobError("a number has no distribution to soften", "leave --teacher-temperatures out")
+            prints = {
+                "teacher": fingerprint(model.network),
+                "tokenizer": tokenizer_fingerprint(model.processor),
+                "data": setup.fingerprints["data"],
+            }
+            same = prints["tokenizer"] == setup.fingerprints["tokenizer"]
+            encode = as_they_are if same else partial(self._encoded_again, processor=model.processor)
+            members.append(Member(model, weight, temperature, list(order), encode, prints))
+        members = [member for member in members if member.weight]
+        told = [f"{one.fingerprints['teacher']} {one.weight} {one.temperature}" for one in members]
+        prints = {**setup.fingerprints, "teacher": digest([setup.fingerprints["teacher"], *told])}
+        return replace(setup, fingerprints=prints, more_teachers=others, members=members)
+
+    def _encoded_again(self, rows: Any, processor: Any) -> Any:
+        return self.encode_rows(rows.examples, processor)
 
     def evaluate(self, model: Model, splits: C, watcher: Watcher, teacher: Model | None = None) -> Evaluated:
         """The teacher's outputs are put into the model's order."""
@@ -85,8 +117,40 @@ def labels_fingerprint(corpus: Splits[Any], first: str = "") -> str:
     return digest([first, *columns])
 
 
+def as_they_are(rows: Any) -> Any:
+    return rows
+
+
+def check_teacher(setup: Setup[Any], student: Model, needed: Want, live: bool) -> None:
+    """Refuses a student that cannot learn from its teacher, or from several, or from a column of answers."""
+    if setup.teacher is None:
+        check_answers(needed, "a column with the teacher's answers", "give the model itself with --teacher")
+        _check_count(student, setup.info.outputs)
+        return
+    check_outputs(student, setup.teacher)
+    if setup.members:
+        check_answers(needed, "the average of several teachers", "give one --teacher")
+        own = tokenizer_fingerprint(student.processor)
+        if live and any(one.fingerprints["tokenizer"] != own for one in setup.members):
+            raise MismatchError(
+                "the teachers and the student use different tokenizers, so one batch cannot serve all",
+                "leave --teacher-cache.live off: cached outputs are per text and fit any tokenizer",
+            )
+
+
+def check_answers(needed: Want, what: str, remedy: str) -> None:
+    if more := needed & ~Want.LOGITS:
+        raise MismatchError(
+            f"the objective compares {more}, and {what} has only answers", f"use --recipe hinton or logits, or {remedy}"
+        )
+
+
 def check_outputs(student: Model, teacher: Model) -> None:
-    outputs = student.network.config.num_labels, teacher.network.config.num_labels
+    _check_count(student, teacher.network.config.num_labels)
+
+
+def _check_count(student: Model, wanted: int) -> None:
+    outputs = student.network.config.num_labels, wanted
     if outputs[0] != outputs[1]:
         raise MismatchError(
             f"the student has {outputs[0]} outputs, the teacher {outputs[1]}",
@@ -94,7 +158,32 @@ def check_outputs(student: Model, teacher: Model) -> None:
         )
 
 
+def _same_labels(other: Model, first: Model, setup: Setup[Any], settings: DataSettings) -> list[int]:
+    """For every class, the output of another teacher."""
+    if found := _find_order(other, first, setup.info, settings):
+        return found
+    told = [f"{', '.join(one.labels[:6])} ({kind_of(one.network) or setup.info.kind})" for one in (first, other)]
+    raise MismatchError(
+        f"the labels of the first teacher are {told[0]}; those of {other.source or 'another'} {told[1]}",
+        "average teachers of the same labels, in any order; if they are the same under other names, save them under "
+        "one name in the teacher's config (id2label)",
+    )
+
+
 def _order_of(teacher: Model, model: Model, info: TaskInfo, settings: DataSettings) -> list[int]:
+    """For every output of the model, the teacher's of the same name; other labels are refused."""
+    if found := _find_order(teacher, model, info, settings):
+        return found
+    told = [f"{', '.join(one.labels[:6])} ({kind_of(one.network) or info.kind})" for one in (model, teacher)]
+    generic = is_generic(teacher.labels)
+    same = "; if they are the same, list them in the teacher's order with --data.classes" if generic else ""
+    raise MismatchError(
+        f"the model's labels are {told[0]}; the teacher's {told[1]}",
+        f"compare models of the same labels, or evaluate each alone, without --teacher{same}",
+    )
+
+
+def _find_order(teacher: Model, model: Model, info: TaskInfo, settings: DataSettings) -> list[int] | None:
     """For every output of the model, the teacher's of the same name; generic ones are named as the data is."""
     generic = is_generic(teacher.labels)
     if kind_of(teacher.network) in (None, kind_of(model.network), info.kind):
@@ -107,9 +196,4 @@ def _order_of(teacher: Model, model: Model, info: TaskInfo, settings: DataSettin
             for labels in named:
                 if found := permutation(names, labels):
                     return found
-    told = [f"{', '.join(one.labels[:6])} ({kind_of(one.network) or info.kind})" for one in (model, teacher)]
-    same = "; if they are the same, list them in the teacher's order with --data.classes" if generic else ""
-    raise MismatchError(
-        f"the model's labels are {told[0]}; the teacher's {told[1]}",
-        f"compare models of the same labels, or evaluate each alone, without --teacher{same}",
-    )
+    return None

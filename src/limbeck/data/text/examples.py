@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from limbeck.core.errors import DataError
 from limbeck.core.fingerprint import digest, tokenizer_fingerprint
 from limbeck.core.progress import Silent, Watcher
 from limbeck.core.record import DataCard, SplitCard
@@ -25,6 +26,7 @@ from limbeck.data.sources.unlabelled import held_out_tables, refuse_unlabelled
 from limbeck.data.splits import (
     Division,
     LabelledSplits,
+    RowSelection,
     card_columns,
     divide,
     draw_split,
@@ -32,7 +34,8 @@ from limbeck.data.splits import (
     log_card,
     measured_split,
 )
-from limbeck.data.text.labels import LabelEncoder, label_encoder, match
+from limbeck.data.text.answers import AnswerEncoder, Answers, encoder_of
+from limbeck.data.text.labels import LabelEncoder, match
 from limbeck.data.text.rows import TextRow, select_texts
 from limbeck.data.text.stored import Rows, StoredTexts, TextPairs, as_bytes, check_room, stored
 from limbeck.data.text.transfer import Key, Transfer, read_transfer, source_cards
@@ -54,6 +57,7 @@ class Examples:
     pairs: Sequence[str]  # empty for single texts
     labels: np.ndarray  # [n] int64, [n, labels] float32, or [n] float32; -100 or 0 where there is no label
     has_label: np.ndarray  # [n] bool
+    answered: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))  # [n] by the teacher; empty: all are
     folder: Path | None = None  # where the texts lie, if not in memory; their tokens are put beside them
 
     def __len__(self) -> int:
@@ -74,6 +78,7 @@ class Examples:
             [self.pairs[i] for i in chosen] if self.pairs else [],
             self.labels[chosen],
             self.has_label[chosen],
+            self.answered[chosen] if len(self.answered) else self.answered,
         )
 
 
@@ -90,6 +95,8 @@ def concatenate(first: Examples, second: Examples) -> Examples:
 @dataclass(frozen=True)
 class Corpus(LabelledSplits[Examples]):
     """Labelled texts."""
+
+    answers: Answers | None = None  # of a teacher, where they stand beside the texts
 
 
 C = TypeVar("C", bound=LabelledSplits[Any])
@@ -113,11 +120,15 @@ def read_texts(
     division, encoder, notes = found.division, found.encoder, [*found.source.notes, *found.division.notes]
     seen: Counter[Key] = Counter()
     parts = {split: _examples(part.rows, found, seen) for split, part in division.parts.items()}
+    if taught := _answers(division.parts, parts, found.teacher):
+        parts = {split: _answered(part, taught) for split, part in parts.items()}
     keys = {split: part.keys for split, part in parts.items()}
     gold = {split: _gold(part) for split, part in parts.items()}
     for split, examples in parts.items():
         if drawn := draw_split(split, examples.uids, settings, notes):  # uids are hashes
             parts[split] = examples.take(drawn)
+    if taught:
+        notes.append(_answers_note(parts, taught))
     if note := part_lengths(*(parts[split].keys for split in ("train", "test"))) if len(parts) > 1 else "":
         notes.append(note)
     groups, added = {split: part.keys for split, part in parts.items()}, found.transfer
@@ -130,23 +141,29 @@ def read_texts(
         parts["train"] = _on_disk(parts["train"], place)
     cards = {split: split_card(encoder.task, part, division.parts[split].source) for split, part in parts.items()}
     named = {
-        split: {"text": own.text, "pair": own.pair, "label": ", ".join(own.labels)}
+        split: {
+            "text": own.text,
+            "pair": own.pair,
+            "label": ", ".join(own.labels),
+            "teacher's answer": ", ".join(own.teacher),
+        }
         for split, own in found.columns.items()
     }
     card = division.card(card_columns(named), cards, "text", keys, labels=gold, groups=groups, notes=notes)
     card = _with_sources(card, found, added)
     guessed = ", as the labels look (--data.task overrules)" if settings.task == "auto" else ""
     log_card(watcher, card, f"{encoder.task}{guessed}", repeated="with a text seen before")
-    return Corpus(**parts, card=card, task=encoder.task)
+    return Corpus(**parts, card=card, task=encoder.task, answers=taught)
 
 
 @dataclass(frozen=True)
 class _Read:
-    """The rows of all splits, and how labels are read."""
+    """The rows of all splits, and how labels and a teacher's answers are read."""
 
     source: Tables
     division: Division[TextRow]
     encoder: LabelEncoder
+    teacher: AnswerEncoder
     columns: Mapping[str, Roles]
     transfer: Transfer | None = None  # texts without labels that stand for the whole of train
 
@@ -175,8 +192,10 @@ def _read(settings: DataSettings, data: object, known: Sequence[str], only_test:
         given, columns = {"test": given[first]}, {"test": columns[first]}
     roles, labels = next((columns[split], [row.label for row in part.rows]) for split, part in given.items())
     table = tables.get(first) or Table(given["train"].source, {roles.text: []})
-    encoder = label_encoder(labels, settings, table, roles, known)
-    return _Read(source, divide(given, settings, "text", source.named), encoder, columns, transfer)
+    answers = [row.answer for row in next(iter(given.values())).rows]
+    encoder = encoder_of(labels, answers, settings, table, roles, known)
+    teacher = AnswerEncoder.of(encoder, settings, table, roles)
+    return _Read(source, divide(given, settings, "text", source.named), encoder, teacher, columns, transfer)
 
 
 def _examples(rows: Sequence[TextRow], how: _Read, seen: Counter[Key]) -> Examples:
@@ -217,6 +236,36 @@ def _on_disk(examples: Examples, place: Path) -> Examples:
         pairs=StoredTexts(found["pair"]) if pairs else [],
         folder=place,
     )
+
+
+def _answers(
+    parts: Mapping[str, RowSelection[TextRow]], found: Mapping[str, Examples], encoder: AnswerEncoder
+) -> Answers | None:
+    """The teacher's, of every split; None where there is no such column."""
+    if not encoder.columns:
+        return None
+    logits = encoder.encode([row for part in parts.values() for row in part.rows])  # all at once: errors list all
+    taught = Answers(", ".join(encoder.columns), np.concatenate([found[split].uids for split in parts]), logits)
+    if not taught.answered[np.isin(taught.uids, found["train"].uids)].any():
+        raise DataError(
+            f"{parts['train'].source}: no training row has an answer in the teacher's column '{taught.column}'",
+            "choose another with --teacher-column, or train on the labels with `limbeck train`",
+        )
+    return taught
+
+
+def _answered(part: Examples, taught: Answers) -> Examples:
+    """With the mark of the rows that the teacher has an answer to, where that is not all of them."""
+    answered = np.isin(part.uids, taught.uids[taught.answered])
+    return part if answered.all() else replace(part, answered=answered)
+
+
+def _answers_note(found: Mapping[str, Examples], taught: Answers) -> str:
+    counts = {split: (int(part.answered.sum()) if len(part.answered) else len(part)) for split, part in found.items()}
+    told = ", ".join(f"{counts[split]:,} of {len(part):,} rows of {split}" for split, part in found.items())
+    lacking = len(found["train"]) - counts["train"]
+    rest = f"; {lacking:,} training rows without one are learnt from their labels alone" if lacking else ""
+    return f"the teacher's answers are those in column '{taught.column}': {told} have one{rest}"
 
 
 def new_texts(settings: DataSettings, data: object) -> tuple[Table, list[tuple[str, ...]]]:
@@ -303,13 +352,22 @@ class Encoded:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         start, stop = self._offsets[index], self._offsets[index + 1]
-        return {
+        row = {
             **{name: tokens[start:stop].tolist() for name, tokens in self._columns.items()},
             "attention_mask": [1] * int(stop - start),
             "uids": int(self.uids[index]),
             "labels": self.labels[index].tolist(),
             "has_label": bool(self.has_label[index]),
         }
+        if len(self.examples.answered):
+            row["predicted"] = bool(self.examples.answered[index])
+        return row
+
+    @property
+    def answered(self) -> np.ndarray:
+        """[n] bool: the rows that a teacher has an answer to."""
+        answered = self.examples.answered
+        return answered if len(answered) else np.ones(len(self), dtype=bool)
 
 
 def encode(examples: Examples, tokenizer: Any, max_length: int) -> Encoded:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from limbeck.core.errors import DataError
 from limbeck.data.columns import Roles
 from limbeck.data.sources.tables import Table, texts_of
 from limbeck.data.splits import RowSelection
+from limbeck.data.text.answers import answer_cells
 from limbeck.data.text.labels import Cell, label_cells
 from limbeck.data.uids import text_split_hash
 
@@ -23,11 +24,12 @@ class TextRow:
     split_hash: float
     label: Cell = None
     has_label: bool = False
+    answer: Any = None  # a teacher's, where the table has some
 
     @classmethod
-    def of(cls, table: Table, index: int, text: str, pair: str = "", label: Cell = None) -> Self:
+    def of(cls, table: Table, index: int, text: str, pair: str = "", label: Cell = None, answer: Any = None) -> Self:
         where = table.where(index)
-        return cls(text, pair, where, text_split_hash(text, pair, where), label, label is not None)
+        return cls(text, pair, where, text_split_hash(text, pair, where), label, label is not None, answer)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -46,5 +48,11 @@ def select_texts(table: Table, roles: Roles) -> RowSelection[TextRow]:
             f"{table.source}: every row has an empty text in column '{roles.text}'", "choose another with --text-column"
         )
     labels = label_cells(table, roles, full) if roles.labels else [None] * len(full)
-    rows = [TextRow.of(table, row, texts[row], pairs[row], label) for row, label in zip(full, labels, strict=True)]
-    return RowSelection.of(table, rows, {"empty text": len(table) - len(rows)})
+    answers = answer_cells(table, roles.teacher, full) if roles.teacher else [None] * len(full)
+    known = zip(full, labels, answers, strict=True)
+    rows = [TextRow.of(table, row, texts[row], pairs[row], label, answer) for row, label, answer in known]
+    dropped = {"empty text": len(table) - len(rows)}
+    if roles.teacher:
+        rows = [row for row in rows if row.has_label or row.answer is not None]
+        dropped["neither a label nor a teacher's answer"] = len(full) - len(rows)
+    return RowSelection.of(table, rows, dropped)
