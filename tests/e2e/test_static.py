@@ -88,7 +88,7 @@ def test_a_run_cut_off_resumes_to_the_same_weights(reviews, taught, tmp_path):
     sizes = package.Shrink(family="static", embedding=16, ngram_embedding=8, buckets=512)
     knobs = {"epochs": 2, "batch_size": 16, "train": {"threads": 1}, "baseline": False}
     knobs |= {"recipe": "static", "student": sizes, "measure": {"speed": False, "bootstrap": 200}}
-    whole = distill(str(taught), reviews, out=tmp_path / "whole", **knobs)
+    distill(str(taught), reviews, out=tmp_path / "whole", **knobs)
     with pytest.raises(Cut):
         distill(str(taught), reviews, out=tmp_path / "cut", callbacks=[Cutting(18)], **knobs)
     assert any("checkpoint-" in name for name in files(tmp_path / "cut"))
@@ -96,7 +96,6 @@ def test_a_run_cut_off_resumes_to_the_same_weights(reviews, taught, tmp_path):
     assert again.code == 0, again.err
     weights = [(tmp_path / name / "student" / "model.safetensors").read_bytes() for name in ("whole", "cut")]
     assert weights[0] == weights[1]
-    assert whole.model.reader.ngrams.weight.count_nonzero() > 0
 
 
 def test_it_takes_the_loop_of_small_models(reviews, taught, tmp_path, monkeypatch):
