@@ -65,7 +65,8 @@ class StaticNetwork:
     def run(self, outputs: Sequence[str], feeds: Mapping[str, Array]) -> list[NDArray[np.float32]]:
         """[texts, outputs]"""
         ids = feeds["input_ids"]
-        read = self.is_word[ids] & (feeds["attention_mask"] != 0)
+        read, mask = self.is_word[ids], feeds.get("attention_mask")
+        read = read if mask is None else read & (mask != 0)
         if self.pairs:
             second = self._second(ids, feeds.get("token_type_ids"))
             one, two = self.pool(ids, read & ~second), self.pool(ids, read & second)

@@ -139,8 +139,8 @@ def _check(shape: Shrink, tokenizer: Any) -> None:
         if getattr(shape, name):
             raise KnobError(
                 f"'student.{name}' has no effect for family 'static', which has no layers",
-                "leave it at 0; its sizes are student.embedding, student.ngram_embedding, student.buckets and "
-                "student.feed_forward",
+                "leave it at 0, and --preset out; its sizes are student.embedding, student.ngram_embedding, "
+                "student.buckets and student.feed_forward",
             )
     if shape.buckets & (shape.buckets - 1):
         raise KnobError(
