@@ -135,7 +135,7 @@ def read_texts(
     if added is None and settings.unlabelled:  # beside labelled rows
         known_texts: dict[str, Sequence[Key]] = {"test": keys["test"], "dev": keys["dev"], "train": groups["train"]}
         added = read_transfer(settings, found.roles, known_texts)
-        notes += added.told(groups["train"])
+        notes += added.notes
         parts["train"] = concatenate(parts["train"], _examples(added.rows, found, Counter()))
     if added and place:
         parts["train"] = _on_disk(parts["train"], place)
@@ -222,9 +222,10 @@ def _on_disk(examples: Examples, place: Path) -> Examples:
     pairs = bool(examples.pairs)
     dtypes = {"text": "uint8", **({"pair": "uint8"} if pairs else {})}
     columns = [examples.texts, examples.pairs] if pairs else [examples.texts]
-    check_room(place, 4.0 * sum(len(text) for column in columns for text in column), "the unlabelled texts")
 
     def rows() -> Rows:
+        room = sum(4.0 * len(text) for column in columns for text in column)
+        check_room(place, room, "the unlabelled texts")
         for cells in zip(*columns, strict=True):
             yield {name: as_bytes(cell) for name, cell in zip(dtypes, cells, strict=True)}
 
@@ -384,10 +385,10 @@ def _encode_on_disk(examples: Examples, place: Path, tokenizer: Any, longest: in
     """The same with the tokens in a folder beside the texts."""
     names = _token_names(tokenizer, bool(examples.pairs))
     dtypes = {**{name: "int32" if name == "input_ids" else "int8" for name in names}, CUT: "int8"}
-    room = sum(min(len(text) + len(pair) + 3, longest) for text, pair in examples.keys)
-    check_room(place, (4.0 + len(names) - 1) * room, "the tokens of the unlabelled texts")
 
     def rows() -> Rows:
+        room = sum(min(len(text) + len(pair) + 3, longest) for text, pair in examples.keys)
+        check_room(place, (4.0 + len(names) - 1) * room, "the tokens of the unlabelled texts")
         for start in range(0, len(examples), CHUNK):
             stop = min(start + CHUNK, len(examples))
             found, cut = tokenise(tokenizer, longest, examples.texts[start:stop], examples.pairs[start:stop])

@@ -45,17 +45,13 @@ class Transfer:
     def name(self) -> str:
         return " and ".join(one.source for one in self.sources)
 
-    def told(self, train: Sequence[Key]) -> list[str]:
-        """Notes, of which one warns of texts that are little like those of train."""
-        return [*self.notes, *filter(None, [language_note(self.rows, train, self.name)])]
-
     def selection(self) -> RowSelection[TextRow]:
         """As a training file without labels."""
         dropped = sum((Counter(one.dropped) for one in self.sources), Counter[str]())
         return RowSelection(self.rows, self.name, dropped, sum(one.read for one in self.sources))
 
 
-def read_transfer(settings: DataSettings, follow: Roles | None, known: Mapping[str, Iterable[Key]]) -> Transfer:
+def read_transfer(settings: DataSettings, follow: Roles | None, known: Mapping[str, Sequence[Key]]) -> Transfer:
     """The rows of every file of --unlabelled that are not `known`: where (dev, test, train) → (text, pair) of rows.
 
     `follow` are the columns of train, whose names count first."""
@@ -72,7 +68,9 @@ def read_transfer(settings: DataSettings, follow: Roles | None, known: Mapping[s
         uids = _uids(row.key for row in part.rows)
         fresh, dropped = _fresh(uids, {**taken, "repeated": seen}, part.dropped)
         seen = np.concatenate([seen, uids[fresh]])
-        rows += [part.rows[place] for place in np.flatnonzero(fresh).tolist()]
+        new = [part.rows[place] for place in np.flatnonzero(fresh).tolist()]
+        rows += new
+        notes += filter(None, [language_note(new, known.get("train", ()), table.source)])
         sources.append(
             SourceCard(source=table.source, gives=UNLABELLED, read=part.read, used=int(fresh.sum()), dropped=dropped)
         )
