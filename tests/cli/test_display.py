@@ -79,6 +79,17 @@ def test_a_machine_that_slows_down_is_noticed(hand):
     assert watch.remaining == pytest.approx(5400 / 3, rel=0.15)
 
 
+def test_the_first_leap_of_a_long_experiment_misleads_nobody(hand):
+    """Two children say 1 % each after five seconds, of which they spent most on starting."""
+    watch = Clock(hand)
+    watch.plan([ProgressItem("lottery-mnist", 7200.0, SECONDS)])
+    watch.at("lottery-mnist", 0.0)
+    for share in (0.02, 0.02, 0.02):
+        hand.now += 5.0
+        watch.at("lottery-mnist", share)
+        assert 0.5 * 7200 < watch.remaining < 1.5 * 7200
+
+
 def test_until_the_rest_is_known_only_the_present_part_is_told(hand):
     watch = Clock(hand)
     watch.plan([ProgressItem("ask", 3e11), ProgressItem("train", 3e12, TRAINING)])

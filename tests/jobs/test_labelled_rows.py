@@ -149,3 +149,17 @@ def test_batches_of_the_baseline_are_labelled_and_a_resumed_one_ends_the_same(tm
     limbeck.distill(*given, out=tmp_path / "cut", resume=True, **how)
     weights = "arms/plain-seed0/model/model.safetensors"
     assert (tmp_path / "whole" / weights).read_bytes() == (tmp_path / "cut" / weights).read_bytes()
+
+
+def test_how_much_is_made_follows_from_how_fast_the_teacher_answers(tmp_path, monkeypatch):
+    setup = prepared("classify", every=0, count=60)
+    rows = len(setup.splits.train)
+    how = {"out": str(tmp_path), "augment": {"kind": "joins", "copies": "auto", "minutes": 0.5}}
+    monkeypatch.setattr("limbeck.tasks.text.answers_per_second", lambda teacher, batches: 1.0)
+    _, taught = planned(setup, recipe="hinton", **how)
+    assert 0 < taught.data.augmented <= 30, "half a minute of a text a second"
+    monkeypatch.setattr("limbeck.tasks.text.answers_per_second", lambda teacher, batches: 1000.0)
+    _, again = planned(setup, recipe="hinton", **how)
+    assert again.data.augmented == taught.data.augmented, "a resumed run takes what was made"
+    _, other = planned(setup, recipe="hinton", **{**how, "out": str(tmp_path / "other")})
+    assert 30 < other.data.augmented <= 10 * rows, "never more than ten joins of a row"

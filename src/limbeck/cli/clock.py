@@ -10,6 +10,7 @@ from limbeck.core.progress import SECONDS, ProgressItem
 
 ASSUMED = 1 / 3e9  # seconds per row and parameter: two cores read 300 sentences a second with MiniLM-L6
 TRUST = 3.0  # seconds of work that an assumption counts as, beside what was measured
+ESTIMATED = 0.02  # the part of an item in seconds that its estimate counts as: children report in leaps
 HALF_LIFE = 600.0  # seconds after which what was measured counts half: machines get busy and idle
 SETTLED = 0.25  # the most of the rest that may be of a kind of which nothing was measured
 
@@ -83,14 +84,15 @@ class Clock:
         """All of a part."""
         every = [other for other in self._items.values() if other.kind != SECONDS]
         of_kind = [other for other in self._items.values() if other.kind == item.kind]
-        price = 1.0 if item.kind == SECONDS else self._price(every, ASSUMED)
-        return item.cost * self._price([item], self._price(of_kind, price))
+        if item.kind == SECONDS:
+            return item.cost * self._price([item], 1.0, max(TRUST, ESTIMATED * item.cost))
+        return item.cost * self._price([item], self._price(of_kind, self._price(every, ASSUMED)))
 
-    def _price(self, items: Iterable[ProgressItem], assumed: float) -> float:
+    def _price(self, items: Iterable[ProgressItem], assumed: float, trust: float = TRUST) -> float:
         """Seconds per unit of cost, by what was measured and an assumption that soon counts for little."""
         names = [item.name for item in items]
         spent, work = (sum(of[name] for name in names if name in of) for of in (self._spent, self._work))
-        return (spent + TRUST) / (work + TRUST / assumed)
+        return (spent + trust) / (work + trust / assumed)
 
     def _is_known(self, kind: str) -> bool:
         spent = sum(self._spent.get(item.name, 0.0) for item in self._items.values() if item.kind == kind)

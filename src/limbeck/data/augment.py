@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from limbeck.core.progress import Silent, Watcher
-from limbeck.data.bilstm import Lexicon, Rewriter, english_tagger
+from limbeck.data.bilstm import PAIR, SINGLE, Lexicon, Rewriter, english_tagger
 from limbeck.data.joins import Joiner
 from limbeck.data.settings import AugmentSettings
 from limbeck.data.text.examples import Examples
@@ -19,6 +19,7 @@ from limbeck.data.uids import augmented_uid
 from limbeck.data.words import Row
 
 STAGE = "augmenting"  # in the progress
+MOST_JOINS = 10  # of a row, where time decides
 _BLOCK = 256  # rows at a time: a language model fills their gaps in common batches
 
 Copies = Callable[[Sequence[Row]], Iterable[Row]]  # new versions of some rows
@@ -74,8 +75,16 @@ def _bilstm(rows: Counter[Row], settings: AugmentSettings, mask: str, watcher: W
 def _tinybert(rows: Counter[Row], settings: AugmentSettings, masker: MaskedWords | None) -> Copies:
     if masker is None:
         raise ValueError("the augmentation 'tinybert' needs a masker: a MaskedModel or Neighbours")
-    count = settings.copies or copies_of(rows.total())
-    return Replacer(settings, masker, count).copies
+    return Replacer(settings, masker, settings.copies_or(copies_of(rows.total()))).copies
+
+
+def affordable(settings: AugmentSettings, rows: int, pairs: bool, rate: float) -> AugmentSettings:
+    """With so many copies, and at most so many texts in all, as a teacher that answers `rate` texts a second answers in
+    the time that it has; a row has no more copies than are published."""
+    most = {"bilstm": PAIR if pairs else SINGLE, "tinybert": copies_of(rows)}.get(settings.kind, MOST_JOINS)
+    texts = max(1, int(60 * settings.minutes * rate))
+    limit = min(filter(None, (texts, settings.limit)))
+    return settings.but(copies=min(most, -(-limit // max(rows, 1))), limit=limit)
 
 
 def _watched(items: Sequence[Item], watcher: Watcher, start: float, stop: float) -> Iterator[Item]:

@@ -73,7 +73,7 @@ class Rewriter:
     def copies(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Rewritten copies of every row, some of which may be alike, or like the original."""
         for row in rows:
-            count = self.settings.copies or (PAIR if row[1] else SINGLE)
+            count = self.settings.copies_or(PAIR if row[1] else SINGLE)
             chance = chance_of(row, self.settings.seed)
             text, pair = (split(side) for side in row)
             for turn in range(count):

@@ -54,7 +54,7 @@ class Joiner:
     def copies(self, rows: Iterable[Row]) -> Iterator[Row]:
         for row in rows:
             chance = chance_of(row, self.settings.seed)
-            for _ in range(self.settings.copies or 1):
+            for _ in range(self.settings.copies_or(1)):
                 target, place = chance.random(), chance.random()
                 first, last = self._partners(length(row), target)
                 other = self.rows[first + int(place * (last - first))] if last > first else row

@@ -23,6 +23,7 @@ HUB_TAGS = {  # what the Hub calls a task → what --task calls it
     "summarization": "translate",
     "text2text-generation": "translate",
 }
+BY_TIME = -1  # copies of a row: auto
 _TANG, _JIAO = "Tang et al. 2019", "TinyBERT code"
 
 
@@ -269,10 +270,11 @@ class AugmentSettings(Settings):
     copies: int = knob(
         0,
         "new texts per row; 0: one join, or as published (bilstm 20, pairs 10; tinybert 30, from 10,000 rows 20, from "
-        "200,000 10)",
-        at_least=0,
+        "200,000 10); auto (-1): as many as the teacher answers in `minutes`, at most as published (joins 10)",
+        at_least=-1,
         source=f"{_TANG}; {_JIAO}",
     )
+    minutes: float = knob(10.0, "time for the teacher to answer new texts, with --augment.copies auto", above=0)
     mask: float = knob(0.1, "bilstm: part of the words that is masked", at_least=0, at_most=1, source=_TANG)
     pos: float = knob(
         0.1,
@@ -293,6 +295,16 @@ class AugmentSettings(Settings):
     limit: int = knob(0, "new texts at most, drawn by hash; 0 keeps all", at_least=0)
     seed: int = knob(0, "of the new texts; the same for every student, so that one cache serves all", at_least=0)
 
+    @field_validator("copies", mode="before")
+    @classmethod
+    def _by_time(cls, value: Any) -> Any:
+        return BY_TIME if value == "auto" else value
+
     def settled(self, kind: str = "none") -> Self:
-        """With `auto` decided."""
+        """With the kind decided."""
         return self.model_copy(update={"kind": kind}) if self.kind == "auto" else self
+
+    def copies_or(self, otherwise: int) -> int:
+        """New texts per row, where `otherwise` are usual. What time allows must be decided before."""
+        assert self.copies != BY_TIME
+        return self.copies or otherwise

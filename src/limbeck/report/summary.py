@@ -9,6 +9,7 @@ from limbeck.core.record import Arm, Comparison, Record, Speed
 from limbeck.report import chain, levels
 from limbeck.report import figures as n
 from limbeck.report import models as m
+from limbeck.report.advice import advice
 
 FEW_ROWS = 1000  # below this, the sampling error of an accuracy is worth a sentence: ±2.5 points at 80 %
 FEW_EXPORTS = 3  # that have a sentence each
@@ -307,6 +308,8 @@ def _caveats(record: Record) -> Iterator[str]:
     subject = m.subject_of(record)
     if subject is None:
         return
+    if why := advice(record):
+        yield why
     scored, rows = n.quality(subject, record.metric), n.tested_rows(record)
     if record.kind in ("distill", "compare", "train") and len(subject.runs) == 1:
         again = "Train again with --seed 1" if record.kind == "train" else "Run with --seeds 3"

@@ -18,10 +18,10 @@ from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.task import TEXT_KINDS, Kind, TaskInfo
 from limbeck.core.trace import PER_TEXT, Want
-from limbeck.data.augment import augment, unlabelled
+from limbeck.data.augment import affordable, augment, unlabelled
 from limbeck.data.batches import Collator, batches
 from limbeck.data.joins import lengths_of
-from limbeck.data.settings import AugmentSettings, DataSettings
+from limbeck.data.settings import BY_TIME, AugmentSettings, DataSettings
 from limbeck.data.sources.tables import Table
 from limbeck.data.text.examples import Corpus, Encoded, Examples, concatenate, encode, new_texts, read_texts, relabel
 from limbeck.data.tinybert import MaskedWords, words_from
@@ -42,7 +42,10 @@ from limbeck.tasks.base import (
 )
 from limbeck.tasks.whole import WholeClassification, check_teacher, data_fingerprint, encoded_rows, labels_fingerprint
 from limbeck.teachers.column import ColumnTeacher
+from limbeck.teachers.live import LiveTeacher, answers_per_second
 from limbeck_runtime.answers import text_answer
+
+_TIMED = 128  # texts that tell how fast a teacher answers
 
 
 @task
@@ -184,6 +187,8 @@ def _made_up(settings: AugmentSettings, setup: Setup[Corpus], place: Path, watch
     found = _read_made_up(file)
     if found is None:
         mask = setup.data.processor.mask_token or ""
+        if settings.copies == BY_TIME:
+            settings = _affordable(settings, setup, watcher)
         masker, lengths = _masker(settings, setup), lengths_of(setup.splits.dev.keys)
         made = augment(train, settings, mask=mask, masker=masker, lengths=lengths, watcher=watcher)
         rows = zip(made.uids.tolist(), made.texts, made.pairs or [""] * len(made), strict=True)
@@ -191,6 +196,20 @@ def _made_up(settings: AugmentSettings, setup: Setup[Corpus], place: Path, watch
         write_text(file, "".join(lines))
         return made
     return unlabelled(found, train)
+
+
+def _affordable(settings: AugmentSettings, setup: Setup[Corpus], watcher: Watcher) -> AugmentSettings:
+    """How much is made, by how fast the teacher answers; decided once, since the texts are kept."""
+    assert setup.teacher is not None
+    rows, collate = setup.data.for_teacher[0], Collator.of(setup.data.processor, setup.info)
+    some = np.linspace(0, len(rows) - 1, min(_TIMED, len(rows))).astype(np.int64)
+    rate = answers_per_second(LiveTeacher(setup.teacher.network), list(batches(rows, collate, _TIMED // 4, some)))
+    found = affordable(settings, len(setup.splits.train), bool(setup.splits.train.pairs), rate)
+    watcher.say(
+        f"the teacher answers {rate:,.0f} texts a second, {found.limit:,} in {settings.minutes:g} minutes: "
+        f"{found.copies} new texts for each row, {found.limit:,} at most"
+    )
+    return found
 
 
 def _read_made_up(file: Path) -> dict[int, tuple[str, str]] | None:
