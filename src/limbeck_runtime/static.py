@@ -53,7 +53,7 @@ class StaticNetwork:
             keys = tensors.get("keys", np.arange(len(self.is_word)))
             self.keys = keys.astype(np.uint64)
             # The hash of every piece as the first of an n-gram, which depends on it and n alone.
-            self.begun = {n: mixed(np.uint64(n), self.keys) for n in range(2, self.longest + 1)}
+            self.begun = {n: mixed(np.full_like(self.keys, n), self.keys) for n in range(2, self.longest + 1)}
         self.layers = [
             (np.ascontiguousarray(tensors[f"{name}.weight"].astype(np.float32).T), tensors[f"{name}.bias"])
             for name in ("hidden", "classifier")
@@ -78,8 +78,8 @@ class StaticNetwork:
 
     def _second(self, ids: Array, segments: Array | None) -> Array:
         if self.segments and segments is not None:
-            return segments == 1
-        return (ids == self.config["separator_id"]).cumsum(1) > 0
+            return np.equal(segments, 1)
+        return np.greater((ids == self.config["separator_id"]).cumsum(1), 0)
 
     def pool(self, ids: Array, read: Array) -> Array:
         """[texts, length] → [texts, width]; `read` says which tokens are part of the text."""

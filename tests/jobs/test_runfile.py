@@ -61,6 +61,8 @@ def settings_of(cls, **fixed) -> st.SearchStrategy:
         fields["lengths"] = st.sampled_from(["auto", "none", "16", "16,32, 128"])
     if "export" in fields:  # formats that there are
         fields["export"] = st.sampled_from(["", "onnx", "onnx-int8,ctranslate2"])
+    for name in ("teacher_column", "teacher_weights", "teacher_temperatures"):  # which must fit the teachers
+        fields |= {name: st.just("")} if name in fields else {}
     if cls is NetworkSettings:
         fields["hidden"] = st.sampled_from(["5", "300,100"])
     if cls is MeasureSettings:  # one that fits the task

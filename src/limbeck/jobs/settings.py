@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import os
 import re
 import tomllib
 import zlib
@@ -225,7 +226,9 @@ class Run(Job):
     @property
     def teachers(self) -> list[str]:
         """A folder whose name has a comma is one."""
-        whole = self.teacher and Path(self.teacher).expanduser().exists()
+        whole = self.teacher and os.path.exists(
+            os.path.expanduser(self.teacher)
+        )  # whatever the text, it raises nothing
         return [self.teacher] if whole else names_in(self.teacher)
 
     def voices(self, count: int) -> list[tuple[float, float]]:
