@@ -79,7 +79,8 @@ class StaticNetwork:
     def _second(self, ids: Array, segments: Array | None) -> Array:
         if self.segments and segments is not None:
             return np.equal(segments, 1)
-        return np.greater((ids == self.config["separator_id"]).cumsum(1), 0)
+        passed: Array = (ids == self.config["separator_id"]).cumsum(1) > 0
+        return passed
 
     def pool(self, ids: Array, read: Array) -> Array:
         """[texts, length] → [texts, width]; `read` says which tokens are part of the text."""
