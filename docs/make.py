@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from statistics import fmean, stdev
 
 from encoders_page import KNOBS, SETS, order
 from encoders_page import page as encoders_page
@@ -23,7 +24,7 @@ from limbeck.core.card import METHODS, Card
 from limbeck.core.compress import PASSES
 from limbeck.core.files import write_text
 from limbeck.core.knob import TABLES, Settings, fields_of
-from limbeck.core.record import Record
+from limbeck.core.record import Arm, Level, Record
 from limbeck.core.task import TaskInfo
 from limbeck.jobs.compare_settings import CompareRun
 from limbeck.jobs.compress_settings import CompressRun
@@ -176,10 +177,41 @@ def measured(record: Record) -> str:
     default = [c for c in record.comparisons if c.better == DEFAULT and c.metric == record.metric]
     said = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
     if record.published and (table := table_of(record)):
-        return f"{markdown_published(table)}\n\n{record.finding}\n"
+        sizes = f"{sizes_table(record)}\n\n" if any(run.levels for arm in record.arms for run in arm.runs) else ""
+        return f"{markdown_published(table)}\n\n{sizes}{record.finding}\n"
     if record.kind == "compare":
         said = order(record) or next(iter(gap_sentences(record)), "")
     return f"{markdown_table([record])}\n\n{said}".rstrip() + "\n"
+
+
+def sizes_table(record: Record) -> str:
+    """Of a search for a ticket: at each size that every arm was trained at, test quality where training stops early and
+    the iteration that it stops at, mean ± one standard deviation over the seeds."""
+    arms = [{_left(level): place for place, level in enumerate(arm.runs[0].levels)} for arm in record.arms]
+    shared = [left for left in arms[0] if all(left in arm or left == "100 %" for arm in arms)]
+    lines = [f"| weights left | {' | '.join(arm.title for arm in record.arms)} |", "|---:|" + "---:|" * len(arms)]
+    for left in shared:
+        cells = [
+            _stopped(arm, places[left], record.metric) if left in places else ""
+            for arm, places in zip(record.arms, arms, strict=True)
+        ]
+        lines.append(f"| {left} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _left(level: Level) -> str:
+    return f"{100 * level.share:.3g} %"
+
+
+def _stopped(arm: Arm, place: int, metric: str) -> str:
+    """97.95 ± 0.10 %, at 3,100 ± 200."""
+    found = [run.levels[place] for run in arm.runs]
+    stops = [level.stopped.step if level.stopped else level.best_step for level in found]
+    quality = [100 * (level.stopped.quality if level.stopped else level.quality)[metric] for level in found]
+    spread = [
+        f" ± {stdev(values):{form}}" if len(values) > 1 else "" for values, form in ((quality, ".2f"), (stops, ",.0f"))
+    ]
+    return f"{fmean(quality):.2f}{spread[0]} %, at {fmean(stops):,.0f}{spread[1]}"
 
 
 def limits_table(names: Iterable[str]) -> str:
