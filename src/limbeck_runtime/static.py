@@ -34,7 +34,7 @@ class Table:
 
     def __call__(self, numbers: Array) -> Array:
         """[numbers, width] in float32."""
-        found = self.rows[numbers].astype(np.float32)
+        found: Array = self.rows[numbers].astype(np.float32)
         return found if self.scale is None else found * self.scale[numbers][:, None]
 
 
@@ -78,8 +78,8 @@ class StaticNetwork:
 
     def _second(self, ids: Array, segments: Array | None) -> Array:
         if self.segments and segments is not None:
-            return segments == 1
-        return (ids == self.config["separator_id"]).cumsum(1) > 0
+            return np.asarray(segments == 1)
+        return np.asarray((ids == self.config["separator_id"]).cumsum(1) > 0)
 
     def pool(self, ids: Array, read: Array) -> Array:
         """[texts, length] → [texts, width]; `read` says which tokens are part of the text."""
@@ -105,7 +105,7 @@ class StaticNetwork:
             yield rows, np.maximum(counts - n + 1, 0)
 
 
-def mixed(state: Array, key: Array) -> Array:
+def mixed(state: Array | np.uint64, key: Array) -> Array:
     """A step of the hash, in unsigned integers of 64 bits; overflow wraps around."""
     state = (state ^ key) * MULTIPLIER
     return np.asarray(state ^ (state >> HALF))
