@@ -70,6 +70,8 @@ class StaticConfig(PretrainedConfig):
 class Reader(nn.Module):
     """A text's word pieces in, the means of their vectors and of its n-grams' out."""
 
+    keys: Tensor
+
     def __init__(self, config: StaticConfig) -> None:
         super().__init__()
         self.longest, self.buckets = config.longest_ngram, config.buckets
