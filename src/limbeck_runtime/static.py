@@ -34,7 +34,7 @@ class Table:
 
     def __call__(self, numbers: Array) -> Array:
         """[numbers, width] in float32."""
-        found = self.rows[numbers].astype(np.float32)
+        found: Array = self.rows[numbers].astype(np.float32)
         return found if self.scale is None else found * self.scale[numbers][:, None]
 
 
@@ -53,7 +53,7 @@ class StaticNetwork:
             keys = tensors.get("keys", np.arange(len(self.is_word)))
             self.keys = keys.astype(np.uint64)
             # The hash of every piece as the first of an n-gram, which depends on it and n alone.
-            self.begun = {n: mixed(np.full_like(self.keys, n), self.keys) for n in range(2, self.longest + 1)}
+            self.begun = {n: mixed(np.uint64(n), self.keys) for n in range(2, self.longest + 1)}
         self.layers = [
             (np.ascontiguousarray(tensors[f"{name}.weight"].astype(np.float32).T), tensors[f"{name}.bias"])
             for name in ("hidden", "classifier")
@@ -78,9 +78,8 @@ class StaticNetwork:
 
     def _second(self, ids: Array, segments: Array | None) -> Array:
         if self.segments and segments is not None:
-            return np.equal(segments, 1)
-        passed: Array = (ids == self.config["separator_id"]).cumsum(1) > 0
-        return passed
+            return np.asarray(segments == 1)
+        return np.asarray((ids == self.config["separator_id"]).cumsum(1) > 0)
 
     def pool(self, ids: Array, read: Array) -> Array:
         """[texts, length] → [texts, width]; `read` says which tokens are part of the text."""
@@ -106,7 +105,7 @@ class StaticNetwork:
             yield rows, np.maximum(counts - n + 1, 0)
 
 
-def mixed(state: Array, key: Array) -> Array:
+def mixed(state: Array | np.uint64, key: Array) -> Array:
     """A step of the hash, in unsigned integers of 64 bits; overflow wraps around."""
     state = (state ^ key) * MULTIPLIER
     return np.asarray(state ^ (state >> HALF))

@@ -70,7 +70,7 @@ class StaticConfig(PretrainedConfig):
 class Reader(nn.Module):
     """A text's word pieces in, the means of their vectors and of its n-grams' out."""
 
-    keys: Tensor  # [pieces]
+    keys: Tensor
 
     def __init__(self, config: StaticConfig) -> None:
         super().__init__()
