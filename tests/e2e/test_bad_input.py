@@ -252,7 +252,7 @@ def test_a_full_disk_while_caching(small_disk, taught, reviews, monkeypatch):
     """The disk holds the run file and not the answers; enlarged, the run goes on."""
     monkeypatch.setattr("limbeck.jobs.preflight._check_room", lambda *_: None)  # it fills up later
     out = small_disk / "run"
-    (small_disk / "ballast").write_bytes(b"x" * 44 * 1024)
+    (small_disk / "ballast").write_bytes(b"x" * 40 * 1024)
     job = ("distill", "--teacher", taught, "--data", reviews, "--out", out, *QUICK, "--no-baseline")
     said = limbeck(*job)
     assert said.code == 2, said

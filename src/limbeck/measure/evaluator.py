@@ -78,7 +78,7 @@ class Evaluator(ABC):
     @property
     def labels_on_dev(self) -> bool:
         """Whether people gave labels for any of dev, or every row has what it is scored by."""
-        labels = getattr(self.splits.get("dev"), "has_label", None)
+        labels = getattr(getattr(self, "dev", None), "has_label", None)
         return self.dev_labelled and (not self.agrees or labels is None or bool(labels.any()))
 
     @property
