@@ -12,7 +12,7 @@ One stage: the squared difference of the logits, no labels, as in `bilstm`.
                  means of both, a hidden layer of 128, ReLU; of pairs [a; b; |a − b|; a ⊙ b]
     training     AdamW, rate 3e-3, batches of 64, 10 passes, early stopping after 4    here
 
-What it buys: a text takes tens of microseconds besides tokenising, in NumPy (`--export numpy-int8`). What it costs: the
+What it buys: a text takes a few look-ups and two small products besides tokenising, in NumPy (`--export numpy-int8`). What it costs: the
 order of words shows no farther than three pieces, so negation and irony suffer first, topics hardly at all. It learns
 from many texts: rows without a label teach too, and so does `--augment.kind`.
 
@@ -40,7 +40,7 @@ YE_2022 = Paper(
 STATIC = recipe(
     Recipe(
         "static",
-        "mean vectors of pieces and n-grams learn the teacher's raw scores; answers in tens of microseconds",
+        "mean vectors of pieces and n-grams learn the teacher's raw scores; answers without torch",
         YE_2022,
         lambda task: (Train(0.0 * Labels() + 1.0 * LogitRegression()),),
         defaults={
