@@ -10,11 +10,11 @@ One stage: the squared difference of the logits, no labels, as in `bilstm`.
                  and SIF weights                                                            Model2Vec; width: here
                  64 per n-gram of 2 or 3 pieces, 32,768 rows that a hash chooses, from 0    here
                  means of both, a hidden layer of 128, ReLU; of pairs [a; b; |a − b|; a ⊙ b]
-    training     AdamW, rate 3e-3, batches of 64, 10 passes, early stopping after 4    here
+    training     AdamW, rate 3e-3, batches of 64, 10 passes, early stopping after 8    here
 
-What it buys: a text takes a few look-ups and two small products besides tokenising, in NumPy (`--export numpy-int8`). What it costs: the
-order of words shows no farther than three pieces, so negation and irony suffer first, topics hardly at all. It learns
-from many texts: rows without a label teach too, and so does `--augment.kind`.
+What it buys: a text takes a few look-ups and two small products besides tokenising, in NumPy (`--export numpy-int8`).
+What it costs: the order of words shows no farther than three pieces. It learns from many texts: rows without a label
+teach too, and so does `--augment.kind`.
 
 Where this recipe departs from the paper: two tables instead of one of a million n-grams, squared error of logits
 instead of KL, no large unlabelled corpus unless you bring one, and word pieces in the place of words.
