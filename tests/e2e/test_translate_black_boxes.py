@@ -115,7 +115,8 @@ def test_rows_without_a_target_are_used_and_told_of_truly(data, tmp_path):
     lines[::2] = [""] * len(lines[::2])
     data.with_suffix(".de").write_text("\n".join(lines) + "\n", encoding="utf-8")
     command = program(tmp_path, "print(*map(translate, sources), sep='\\n')")
-    record = ends_well(*of_files(data)[2:], "--translate.command", command, *NEW, "--out", tmp_path / "run")
+    shares = ("--data.dev-share", 0.2, "--data.test-share", 0.2)  # of the sixty with a target
+    record = ends_well(*of_files(data)[2:], "--translate.command", command, *NEW, *shares, "--out", tmp_path / "run")
     rows = record.data.splits["train"].rows
     assert any(f"{rows} of the teacher's {rows} best translations are learnt from" in note for note in record.notes)
     assert not any("no label" in note or "no target" in note for note in record.notes)
