@@ -107,7 +107,7 @@ def knobs_page() -> str:
         for name, field in schema.model_fields.items():
             if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
                 lines += ["", f"### {name}", "", *knob_table(field.annotation, f"{name}.", field.default)]
-        for name, table in TABLES.items():
+        for name, table in sorted(TABLES.items()):
             place = f"{name}.NAME." if table.by_name else f"{name}."
             told = f"{table.help[0].upper()}{table.help[1:]}. For --task {', '.join(table.kinds)}."
             lines += ["", f"### {name}", "", told, "", *knob_table(table.cls, place)]
