@@ -25,7 +25,7 @@ from limbeck.cli.display import watching
 from limbeck.core.files import write_text
 from limbeck.core.record import Arm, Record
 from limbeck.data.sources.demo import demo_model
-from limbeck.experiments.experiment import RECORD_FILE, Part
+from limbeck.experiments.experiment import Part
 from limbeck.experiments.running import run_parts
 from limbeck.experiments.seeds import compared_over, logits_of_test, merged, open_task
 from story import HOME, WORK, publish
@@ -190,8 +190,7 @@ def _read(file: Path) -> list[tuple[str, str]]:
 
 
 def _write(file: Path, rows: Sequence[tuple[str, str]]) -> None:
-    if not (file.parent / RECORD_FILE).exists():
-        write_text(file, "".join(f"{label}\t{text}\n" for label, text in [("label", "sentence"), *rows]))
+    write_text(file, "".join(f"{label}\t{text}\n" for label, text in [("label", "sentence"), *rows]))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Numbers too small for a processor's fast path count as 0 while a model learns.
 
 Where a weight has no gradient, because its pixel is black or its column pruned, Adam's means halve until they are
-denormal (below 1e-38), and an operation on such a number takes a hundred times longer. LeNet on MNIST learns 1.5 times
-faster without them.
+denormal (below 1e-38), and an operation on such a number takes many times longer.
 """
 
 from __future__ import annotations
