@@ -115,6 +115,30 @@ def test_the_matching_sparsity_tells_of_more_parts(tmp_path, data):
     assert not any(part.name.startswith("transfer/50/") for part in less)
 
 
+def test_further_seeds_may_search_less_far_and_fewer_sources_be_common(tmp_path, data):
+    searched(tmp_path, seeds=(0,))
+    for seed in (1, 2):
+        for task in TASKS:  # all match as far as they went
+            search(tmp_path, task, seed, *[OWN[task]] * 5, rounds=4)
+    cut = {"seed_rounds": 4, "sources": "sst2,mrpc,stsb,start,sst2-2500,sst2-all", "common_sources": "sst2,stsb,start"}
+    plan = plan_of(conditions(tmp_path, data, **cut))
+    flags = {part.name: part.flags for part in plan.parts()}
+    rounds = {name: flags[name][flags[name].index("--rounds") + 1] for name in flags if name.startswith("tickets/")}
+    assert rounds["tickets/sst2/seed-0"] == 9
+    assert rounds["tickets/sst2/seed-1"] == 4
+    assert plan.common() == 40, "no further than all seeds went"
+    assert "tickets/sst2-2500/seed-1" not in rounds
+    common = [name for name in flags if name.startswith("transfer/40/")]
+    assert len(common) == 3 * (2 * 2 + 3)
+    assert "transfer/70/sst2-all-to-mrpc/seed-0" in flags, "the matrix of one seed has all sources"
+    for name in flags:
+        if name.startswith("transfer/"):
+            train(tmp_path, name, 0.5 if "/40/sst2-" in name or "/70/start" in name else 0.6)
+    record = so_far(BERT_TICKETS, conditions(tmp_path, data, **cut))
+    assert record.matrices[2].rows == ["SST-2", "STS-B", "pre-trained weights"]
+    assert "2,500 at 70 %" in record.finding, "which is not in the matrix of all seeds"
+
+
 def test_what_is_done_is_shown_and_the_rest_is_blank(tmp_path, data):
     searched(tmp_path, seeds=(0,))
     sources = "sst2,mrpc,stsb,start,sst2-2500,sst2-all"

@@ -52,6 +52,7 @@ class Grid(Settings):
     head_epochs: float = knob(3.0, "epochs in which masked LM's head learns alone", above=0)
     step: int = knob(10, "per cent of all weights that go in each round", at_least=1, at_most=50, source="Chen 2020")
     rounds: int = knob(9, "rounds of every target's search", at_least=1)
+    seed_rounds: int = knob(0, "rounds of the searches of further seeds; 0: as many", at_least=0, free=True)
     rows: int = knob(10_000, "rows of SST-2", at_least=100)
     precision: Literal["fp32", "bf16"] = knob("fp32", "arithmetic of every training, as --train.precision has it")
     blocks: int = knob(2_000, "blocks of 128 tokens that masked LM learns from", at_least=10)
@@ -61,10 +62,11 @@ class Grid(Settings):
     common: bool = knob(
         True, "also the matrix of all seeds, at the highest sparsity that every target matches", free=True
     )
+    common_sources: str = knob("", "sources in that matrix; empty: all", free=True)
     controls: str = knob("random,reinit,shuffled", "controls of every target, at both sparsities", free=True)
     control_seeds: int = knob(1, "seeds of every control", at_least=1, free=True)
 
-    @field_validator("targets", "sources", "controls")
+    @field_validator("targets", "sources", "common_sources", "controls")
     @classmethod
     def _check_names(cls, value: str) -> str:
         names = [part.strip() for part in value.split(",") if part.strip()]
@@ -117,20 +119,31 @@ class Plan:
         chosen = [name for name in self.grid.names("sources") if name not in self.targets]
         return sorted(chosen, key=lambda name: 0.0 if name == "start" else self._seconds(name))
 
+    @property
+    def every(self) -> list[str]:
+        return [*self.targets, *self.others]
+
+    @property
+    def in_common(self) -> list[str]:
+        """Sources in the matrix of all seeds."""
+        chosen = self.grid.names("common_sources")
+        return [name for name in self.every if not chosen or name in chosen]
+
     def parts(self) -> list[Part]:
         """The matrix of one seed first, then more seeds, then what the matching sparsity tells."""
         at = self.grid.sparsity // self.grid.step
         found = [self.search(name, 0, self.grid.rounds) for name in self.targets]
         found += [self.search(name, 0, at) for name in self.others]
         found += self.transfers(self.grid.sparsity, [0])
-        found += [self.search(name, seed, self.grid.rounds) for seed in self.seeds[1:] for name in self.targets]
+        further = self.grid.seed_rounds or self.grid.rounds
+        found += [self.search(name, seed, further) for seed in self.seeds[1:] for name in self.targets]
         for target in self.targets:
             known = sorted({self.grid.sparsity, self.matching(target) or self.grid.sparsity})
             found += [part for percent in known for part in self.controls(target, percent)]
         if self.grid.common and (common := self.common()):
-            seeds = list(self.seeds)
-            found += [self.search(name, seed, common // self.grid.step) for name in self.others for seed in seeds[1:]]
-            found += self.transfers(common, seeds)
+            others = [name for name in self.in_common if name not in self.targets]
+            found += [self.search(name, seed, common // self.grid.step) for name in others for seed in self.seeds[1:]]
+            found += self.transfers(common, self.seeds, self.in_common)
         once: dict[str, Part] = {}
         for part in found:
             once.setdefault(part.name, part)
@@ -148,9 +161,9 @@ class Plan:
         seconds = 60.0 if source == "start" else (rounds + 1) * self._seconds(source)
         return Part(search_name(source, seed), "tickets", (*flags, *self._training(seed), *pruned), seconds=seconds)
 
-    def transfers(self, percent: int, seeds: Sequence[int]) -> Iterator[Part]:
+    def transfers(self, percent: int, seeds: Sequence[int], sources: Sequence[str] = ()) -> Iterator[Part]:
         for seed in seeds:
-            for source in [*self.targets, *self.others]:
+            for source in sources or self.every:
                 own = search_name(source, 0 if source == "start" else seed)
                 for target in (target for target in self.targets if target != source):
                     if source != "mlm" or self.finished(own):  # its ticket is completed before it is used

@@ -38,8 +38,8 @@ def record_of(plan: Plan) -> Record:
     first, found = next(iter(searches.items()))
     arm = found.arms[0].model_copy(update={"title": f"{titles(plan)[first]}, {found.arms[0].title}"})
     common = plan.common() if plan.grid.common else None
-    matrices = [_scores(plan), _transfer(plan, plan.grid.sparsity, [0])]
-    matrices += [_transfer(plan, common, list(plan.seeds))] if common else []
+    matrices = [_scores(plan), _transfer(plan, plan.grid.sparsity, [0], plan.every)]
+    matrices += [_transfer(plan, common, list(plan.seeds), plan.in_common)] if common else []
     matrices += [_controls(plan)] if plan.grid.names("controls") else []
     published = beside("bert_tickets_published.toml", dict(_measured(plan)))
     return found.but(
@@ -101,7 +101,7 @@ def titles(plan: Plan) -> dict[str, str]:
 
 def _scores(plan: Plan) -> Matrix:
     names, every = titles(plan), range(0, plan.grid.step * plan.grid.rounds + 1, plan.grid.step)
-    records = {name: plan.searched(name) for name in [*plan.targets, *plan.others] if name != "start"}
+    records = {name: plan.searched(name) for name in plan.every if name != "start"}
     known = {name: record for name, record in records.items() if record}
     cells = [[at_sparsity(plan, name, percent, plan.seeds) for percent in every] for name in known]
     matching = [plan.matching(name) if name in plan.targets else None for name in known]
@@ -118,8 +118,8 @@ def _scores(plan: Plan) -> Matrix:
     )
 
 
-def _transfer(plan: Plan, percent: int, seeds: Sequence[int]) -> Matrix:
-    names, sources = titles(plan), [*plan.targets, *plan.others]
+def _transfer(plan: Plan, percent: int, seeds: Sequence[int], sources: Sequence[str]) -> Matrix:
+    names = titles(plan)
     cells = [[_against_own(plan, source, target, percent, seeds) for target in plan.targets] for source in sources]
     means = [[fmean(cell) if cell else None for cell in row] for row in cells]
     own = [plan.targets.index(source) if source in plan.targets else None for source in sources]
@@ -179,32 +179,41 @@ def _measured(plan: Plan) -> Iterator[tuple[str, Values]]:
             for control in plan.grid.names("controls"):
                 names = [control_name(target, control, percent, seed) for seed in plan.seeds]
                 yield f"{target} {control}", _trained(plan, names)
-    for source in [*plan.targets, *plan.others] if plan.grid.sparsity == 70 else ():
+    for source in plan.every if plan.grid.sparsity == 70 else ():
         for target in (target for target in plan.targets if target != source):
             yield f"{source} to {target}", _against_own(plan, source, target, 70, [0])
 
 
 def _claims(plan: Plan, common: int | None) -> list[Claim]:
     """Differences of means over the targets; of all seeds at the common sparsity, where these are done."""
-    percent, seeds = plan.grid.sparsity, [0]
-    if common and all(_row(plan, source, plan.targets, common, plan.seeds) for source in [*plan.targets, *plan.others]):
-        percent, seeds = common, list(plan.seeds)
+    one_seed, all_seeds = (plan.grid.sparsity, [0]), (common or 0, list(plan.seeds))
 
-    def than(one: str, other: str, over: Sequence[str]) -> Difference | None:
-        mine, theirs = (_row(plan, source, over, percent, seeds) for source in (one, other))
-        return over_seeds(mine, theirs) if mine and theirs else None
+    def claim(words: str, one: str, other: str, over: Sequence[str]) -> Claim:
+        for percent, seeds in (all_seeds, one_seed) if common else (one_seed,):
+            mine, theirs = (_row(plan, source, over, percent, seeds) for source in (one, other))
+            if mine and theirs:
+                return Claim(f"{words} at {percent} %", over_seeds(mine, theirs))
+        return Claim(f"{words} at {plan.grid.sparsity} %", None)
 
-    far, at = [target for target in plan.targets if target != "sst2"], f"at {percent} %"
-    known = {name: fmean(row) for name in plan.targets if (row := _row(plan, name, plan.targets, percent, seeds))}
-    best = max(known, key=lambda name: known[name]) if len(known) == len(plan.targets) else ""
+    far = [target for target in plan.targets if target != "sst2"]
     return [
         Claim("a sparse ticket matches on every task", _least_matching(plan), "% sparse", 0),
         *(_control_claim(plan, control) for control in plan.grid.names("controls")),
-        Claim(f"masked LM's ticket transfers best {at}", than("mlm", best, plan.targets) if best else None),
-        Claim(f"masked LM's ticket beats the pre-trained weights' own {at}", than("mlm", "start", plan.targets)),
-        Claim(f"10,000 rows of SST-2 transfer better than 2,500 {at}", than("sst2", "sst2-2500", far)),
-        Claim(f"all rows of SST-2 transfer better than 10,000 {at}", than("sst2-all", "sst2", far)),
+        claim("masked LM's ticket transfers best", "mlm", _best_target(plan, common), plan.targets),
+        claim("masked LM's ticket beats the pre-trained weights' own", "mlm", "start", plan.targets),
+        claim("10,000 rows of SST-2 transfer better than 2,500", "sst2", "sst2-2500", far),
+        claim("all rows of SST-2 transfer better than 10,000", "sst2-all", "sst2", far),
     ]
+
+
+def _best_target(plan: Plan, common: int | None) -> str:
+    """Whose ticket serves all targets best, where masked LM's was tried too."""
+    seeds = list(plan.seeds)
+    if common and _row(plan, "mlm", plan.targets, common, seeds):
+        means = {name: _row(plan, name, plan.targets, common, seeds) for name in plan.targets}
+    else:
+        means = {name: _row(plan, name, plan.targets, plan.grid.sparsity, [0]) for name in plan.targets}
+    return max(means, key=lambda name: fmean(means[name])) if all(means.values()) else ""
 
 
 def _row(plan: Plan, source: str, over: Sequence[str], percent: int, seeds: Sequence[int]) -> Values:
