@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from limbeck.core.record import Record
 from limbeck.data.sources.demo import demo_model
@@ -36,11 +37,12 @@ def limbeck(verb: str, out: Path, *flags: object) -> None:
     subprocess.run([str(word) for word in command], check=True)
 
 
-def reproduced(name: str, data: Path, place: Path) -> Record:
+def reproduced(name: str, data: Path, place: Path, knobs: Mapping[str, object] = MappingProxyType({})) -> Record:
     """A paper's experiment, as `limbeck reproduce` runs it."""
     plan = find(name)
-    command = f"limbeck reproduce {name} --data {data} --out {place}"
-    return reproduce(plan, conditions_of(plan, data=data, out=place), command=command)
+    chosen = "".join(f" --set {knob}={value}" for knob, value in knobs.items())
+    command = f"limbeck reproduce {name} --data {data} --out {place}{chosen}"
+    return reproduce(plan, conditions_of(plan, data=data, out=place, knobs=knobs), command=command)
 
 
 def publish(record: Record, name: str) -> Record:
