@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
 from limbeck.core.errors import LimbeckError
+from limbeck.core.orphan import PARENT
 from limbeck.experiments.experiment import Part
 from limbeck.experiments.running import at_once, run_parts
 
@@ -141,3 +143,52 @@ def test_width_counts_parts_of_one_depth():
     assert at_once(chain) == 1
     assert at_once([*chain, part("c"), part("d", after=("c",))]) == 2
     assert at_once([]) == 0
+
+
+WATCHED = """
+import os, time
+from limbeck.core.orphan import PARENT, end_with_parent
+named = PARENT in os.environ
+end_with_parent()
+assert PARENT not in os.environ
+print(os.getpid(), named, flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    open("ended", "w").close()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process there keeps the id of a parent that is gone")
+def test_a_part_ends_when_the_experiment_is_killed(tmp_path):
+    code = textwrap.dedent(f"""
+        import os, subprocess, sys
+        from limbeck.core.orphan import PARENT
+        child = subprocess.Popen([sys.executable, "-c", {WATCHED!r}], env={{**os.environ, PARENT: str(os.getpid())}})
+        child.wait()
+    """)
+    parent = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    assert parent.stdout.readline().split()[1] == "True"
+    time.sleep(1.5)
+    assert not (tmp_path / "ended").exists(), "its parent lives"
+    parent.kill()
+    parent.wait()
+    until = time.monotonic() + 20
+    while not (tmp_path / "ended").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    parent.stdout.close()
+    assert (tmp_path / "ended").exists()
+
+
+def test_a_part_is_told_who_waits_for_it(jobs, monkeypatch):
+    seen = {}
+    popen = subprocess.Popen
+
+    def noted(*arguments, env, **more):
+        seen.update(env)
+        return popen(*arguments, env=env, **more)
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    run_parts([part("a")], jobs, "told", 1, Heard())
+    assert seen[PARENT] == str(os.getpid())

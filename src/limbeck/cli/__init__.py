@@ -26,7 +26,9 @@ def main() -> None:
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     from limbeck.cli.answers import answered_at_once
     from limbeck.core.errors import LimbeckError
+    from limbeck.core.orphan import end_with_parent
 
+    end_with_parent()
     try:
         if answered_at_once(sys.argv[1:]):
             return

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from limbeck.core.errors import LimbeckError
+from limbeck.core.orphan import PARENT
 from limbeck.core.progress import SECONDS, ProgressItem, Watcher
 from limbeck.experiments.experiment import RECORD_FILE, Part
 
@@ -116,7 +117,7 @@ def _start(part: Part, out: Path, threads: Mapping[str, str]) -> subprocess.Pope
     flags = [str(word) for word in (*part.flags, "--out", out / part.name, "--resume")]
     return subprocess.Popen(
         [sys.executable, "-m", "limbeck", part.verb, *flags],
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200", **threads},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200", PARENT: str(os.getpid()), **threads},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,  # the table that the job ends with is in its Record
         stderr=subprocess.PIPE,
@@ -128,7 +129,7 @@ def _start(part: Part, out: Path, threads: Mapping[str, str]) -> subprocess.Pope
 
 @contextmanager
 def _ended_with_us() -> Iterator[list[_Child]]:
-    """The children that run; none outlives an error, Ctrl-C or a polite kill."""
+    """The children that run; none outlives an error, Ctrl-C or a polite kill. After a rude one they end themselves."""
     running: list[_Child] = []
 
     def leave(*_: object) -> None:
