@@ -1,6 +1,7 @@
 """The chunked loss is the dense loss, without the tensor the dense one needs."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -168,6 +169,19 @@ def test_under_autocast_it_projects_as_a_linear_layer_does():
     for found, wanted in zip(gradients(total, student), gradients(expected, student), strict=True):
         assert found.dtype == torch.float32
         assert (found - wanted).norm() < 0.03 * wanted.norm()
+
+
+def test_behind_a_model_in_mixed_precision_it_projects_as_its_head_did():
+    """The trainer leaves autocast with the forward pass: half-precision features meet float32 weights."""
+    student, words, teacher = inputs()
+    weights = torch.tensor([1.0, 1.0]) / TOKENS
+    half = replace(student, features=student.features.bfloat16())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected, _ = chunked(student, two_terms(words, teacher), weights, 7)
+    total, _ = chunked(half, two_terms(words, teacher), weights, 7)
+    assert total.item() == expected.item()
+    assert all(torch.equal(*pair) for pair in zip(gradients(total, student), gradients(expected, student), strict=True))
+    assert torch.equal(half.logits(), replace(student, features=half.features.float()).logits())
 
 
 class Largest(TorchDispatchMode):

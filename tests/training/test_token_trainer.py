@@ -107,6 +107,18 @@ def test_micro_batches_of_unequal_token_counts_give_the_gradient_of_one_batch(tm
     assert same(weights(one), weights(many), 2e-5)
 
 
+def test_bf16_trains_as_far_as_float32(tmp_path, teacher, words):
+    """With layers, whole answers and dev measured between epochs."""
+    full, half = (
+        distiller(tmp_path / "32", words, teacher),
+        distiller(tmp_path / "16", words, teacher, precision="bf16"),
+    )
+    for trainer in (full, half):
+        trainer.train()
+    assert losses(half) == pytest.approx(losses(full), rel=0.02)
+    assert losses(half) != losses(full)
+
+
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_a_run_resumed_inside_an_epoch_ends_like_an_unbroken_one(tmp_path, teacher, rounds):
     words = make_words(make_tokenizer(), documents=50, rounds=rounds)

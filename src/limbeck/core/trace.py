@@ -143,7 +143,7 @@ class Projection:
         """[tokens, vocabulary]: large; ask for few tokens at a time."""
         found = self.features[tokens]
         if self.weight.numel():
-            found = found @ self.weight.T
+            found = found.to(self.weight.dtype) @ self.weight.T  # of a model in mixed precision they are half ones
         return found + self.bias if self.bias.numel() else found
 
 

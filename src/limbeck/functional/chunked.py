@@ -54,9 +54,10 @@ def chunked(student: Projection, each: Each, weights: Tensor, size: int = 0) -> 
     if not weight.numel():  # the features are the logits
         sums = each(features, slice(0, len(features))) if len(features) else features.sum() * weights
         return (weights * sums).sum(), sums.detach()
-    if torch.is_autocast_enabled(features.device.type):  # as a linear layer does
-        dtype = torch.get_autocast_dtype(features.device.type)
-        features, weight, bias = features.to(dtype), weight.to(dtype), bias.to(dtype)
+    # As a linear layer does. Behind a model that alone ran in mixed precision, features are all that tell of it.
+    kind = features.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else features.dtype
+    features, weight, bias = features.to(dtype), weight.to(dtype), bias.to(dtype)
     size = size or chunk_size(len(weight))
     total, terms = _Chunked.apply(features, weight, bias, each, weights, size)  # type: ignore[no-untyped-call]
     return total, terms
