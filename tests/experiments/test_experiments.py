@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,9 @@ from limbeck.experiments.published import beside, packaged
 from limbeck.experiments.reproduce import conditions_of, reproduce
 from limbeck.experiments.seq_kd import english, german
 from running import limbeck
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+import sample
 
 NAMES = ("pkd-sst2", "kim-rush-multi30k", "hinton-mnist", "lottery-mnist")
 
@@ -84,6 +88,39 @@ def test_every_part_is_a_command_that_its_verb_takes(tmp_path, name, quick):
         assert 'hidden = "1200,1200"' in shown["seed-0/teacher"]
         assert "temperature = 2.5" in shown["seed-0/students"]
         assert "dev_rows = 5000" in shown["seed-0/missing"]
+
+
+def test_pkd_takes_deeper_students_and_further_sentences(tmp_path):
+    plan, more = find("pkd-sst2"), tmp_path / "more.txt"
+    more.write_text("a sentence of somebody\n")
+    for file in plan.needs.files:
+        (tmp_path / file).touch()
+    knobs = {"deep_seeds": 1, "unlabelled": str(more), "rows": 20_000, "teacher_rows": 0, "precision": "bf16"}
+    conditions = conditions_of(plan, data=tmp_path, out=tmp_path / "out", knobs=knobs)
+    shown = {}
+    for part in plan.parts(conditions):
+        said = limbeck(part.verb, *part.flags, "--out", tmp_path / part.name, "--print")
+        assert said.code == 0, (part.name, said.err)
+        shown[part.name] = said.out
+    assert list(shown) == ["teacher", "students", "deep", "transfer"]
+    assert "limit = 0" in shown["teacher"]
+    assert "layers = 6" in shown["deep"]
+    assert "seeds = 1" in shown["deep"]
+    assert "seeds = 3" in shown["transfer"]
+    assert 'recipes = "hinton,pkd-skip"' in shown["transfer"]
+    assert all('precision = "bf16"' in told for told in shown.values())
+    for name in ("students", "deep", "transfer"):
+        sample.distill().save(tmp_path / "out" / name / "record.json")
+    record = plan.conclude(conditions)
+    one = sample.distill()
+    students = [arm.name for arm in one.arms if arm.role != "teacher"]
+    assert [arm.name for arm in record.arms if arm.role != "teacher"] == [
+        *students,
+        *(f"{part} {name}" for part in ("deep", "transfer") for name in students),
+    ]
+    assert len(record.comparisons) == 3 * len(one.comparisons)
+    named = {arm.name for arm in record.arms}
+    assert all({one.better, one.than} <= named for one in record.comparisons)
 
 
 def test_a_flag_of_another_experiment_is_refused():

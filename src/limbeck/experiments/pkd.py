@@ -2,16 +2,19 @@
 
 The teacher is fine-tuned on 10,000 sentences; fine-tuning, plain distillation at T = 10 and PKD-Skip teach the student
 the first 3,000. Without --model the encoder is MiniLM-L6, where the paper has BERT-base: six layers of width 384 for
-twelve of 768, so that levels differ from the paper's and only the order is comparable.
+twelve of 768, so that levels differ from the paper's and only the order is comparable. With deep_seeds there are
+students of six layers too, with an unlabelled file students who learn from the teacher's answers to it besides.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from limbeck.core.files import atomic
+from limbeck.core.knob import Settings, knob
 from limbeck.core.record import Record
 from limbeck.data.sources.demo import demo_model, demo_rows
 from limbeck.experiments.experiment import Conditions, Experiment, Needs, Part, experiment
@@ -25,7 +28,23 @@ SST2 = Needs(
     "GLUE (gluebenchmark.com); a column label and one of sentences, test with its labels",
     "240 sentences of Rotten Tomatoes",
 )
-TEACHER_ROWS, STUDENT_ROWS, QUICK_ROWS = 10_000, 3_000, 240
+QUICK_ROWS = 240
+QUICK: dict[str, object] = {"teacher_rows": QUICK_ROWS, "teacher_epochs": 1, "rows": QUICK_ROWS, "epochs": 1}
+DEEP = 6  # layers, of the paper's larger students
+
+
+class Sizes(Settings):
+    """How much is learnt, and of which students."""
+
+    teacher_rows: int = knob(10_000, "sentences that the teacher learns from; 0: all", at_least=0)
+    teacher_epochs: float = knob(3.0, "the teacher's epochs", above=0)
+    rows: int = knob(3_000, "of these the first, that the students learn from; 0: all", at_least=0)
+    epochs: float = knob(4.0, "the students' epochs", above=0, source="Sun 2019")
+    precision: Literal["fp32", "bf16"] = knob("fp32", "arithmetic of every training, as --train.precision has it")
+    deep_seeds: int = knob(0, "seeds of students of six layers; 0: none", at_least=0, free=True)
+    unlabelled: str = knob(
+        "", "a file of further sentences, which the teacher answers for two more students", free=True
+    )
 
 
 def data_flags(conditions: Conditions) -> tuple[object, ...]:
@@ -46,30 +65,33 @@ def _embedded(file: Path) -> Path:
 
 
 def parts(conditions: Conditions) -> Sequence[Part]:
+    sizes = _sizes(conditions)
     data, model = data_flags(conditions), conditions.model or demo_model()
-    less = (
-        ("--epochs", 1, "--batch-size", 16, "--train.evals-per-epoch", 1, "--measure.bootstrap", 500)
-        if conditions.quick
-        else ()
-    )
-    rows = [QUICK_ROWS if conditions.quick else rows for rows in (TEACHER_ROWS, STUDENT_ROWS)]
-    learn = ("--model", model, *data, "--data.limit", rows[0], "--epochs", 3, "--measure.no-speed", *less)
-    teacher = conditions.out / "teacher" / "model"
-    students = ("--teacher", teacher, "--student-from", model, *data, "--data.limit", rows[1], *less)
-    return (
-        Part("teacher", "train", learn, seconds=30 if conditions.quick else 900),
-        Part(
-            "students",
-            "compare",
-            (packaged("pkd.toml"), *students, "--seeds", conditions.seeds),
-            after=("teacher",),
-            seconds=60 if conditions.quick else 1500,
-        ),
-    )
+    how: tuple[object, ...] = ("--train.precision", sizes.precision)
+    if conditions.quick:
+        how = (*how, "--batch-size", 16, "--train.evals-per-epoch", 1, "--measure.bootstrap", 500)
+    learn = ("--model", model, *data, "--data.limit", sizes.teacher_rows, "--epochs", sizes.teacher_epochs, *how)
+    teacher, rows = conditions.out / "teacher" / "model", ("--data.limit", sizes.rows, "--epochs", sizes.epochs)
+    students = (packaged("pkd.toml"), "--teacher", teacher, "--student-from", model, *data, *rows, *how)
+
+    def part(name: str, seeds: int, *flags: object, cost: float = 1.0) -> Part:
+        seconds = 60 if conditions.quick else 1500 * cost
+        return Part(name, "compare", (*students, "--seeds", seeds, *flags), after=("teacher",), seconds=seconds)
+
+    found = [Part("teacher", "train", (*learn, "--measure.no-speed"), seconds=30 if conditions.quick else 900)]
+    found.append(part("students", conditions.seeds))
+    if sizes.deep_seeds:
+        found.append(part("deep", sizes.deep_seeds, "--student.layers", DEEP, cost=2 * sizes.deep_seeds / 3))
+    if sizes.unlabelled:
+        more = ("--unlabelled", sizes.unlabelled, "--recipes", "hinton,pkd-skip", "--no-baseline")
+        found.append(part("transfer", conditions.seeds, *more))
+    return found
 
 
 def conclude(conditions: Conditions) -> Record:
     record = conditions.record("students")
+    for part, title in _more(conditions):
+        record = _joined(record, conditions.record(part), part, title)
     found = scores(record)
     plain, soft, patient = (found.get(f"{name} {record.metric}", []) for name in ("finetune", "hinton", "pkd-skip"))
     claims = (
@@ -79,6 +101,35 @@ def conclude(conditions: Conditions) -> Record:
         Claim("the teacher above fine-tuning", over_seeds(found.get(f"teacher {record.metric}", []), plain[:1])),
     )
     return record.but(published=beside("pkd_published.toml", found), finding=sentence(claims))
+
+
+def _sizes(conditions: Conditions) -> Sizes:
+    assert isinstance(conditions.knobs, Sizes)
+    return conditions.knobs
+
+
+def _more(conditions: Conditions) -> Iterator[tuple[str, str]]:
+    """Parts with further students, and what their titles begin with."""
+    sizes = _sizes(conditions)
+    if sizes.deep_seeds:
+        yield "deep", f"{DEEP} layers"
+    if sizes.unlabelled:
+        yield "transfer", "with further sentences"
+
+
+def _joined(record: Record, more: Record, part: str, title: str) -> Record:
+    """With the students of another part, which has the same teacher and the same test rows."""
+    arms = [arm for arm in more.arms if arm.role != "teacher"]
+    named = [arm.but(name=f"{part} {arm.name}", title=f"{title}: {arm.title}") for arm in arms]
+    own = {arm.name: f"{part} {arm.name}" for arm in arms}
+    pairs = [one.but(better=own[one.better], than=own[one.than]) for one in more.comparisons if one.than in own]
+    seconds = {own[name]: spent for name, spent in more.seconds.items() if name in own}
+    return record.but(
+        arms=[*record.arms, *named],
+        comparisons=[*record.comparisons, *pairs],
+        seconds={**record.seconds, **seconds},
+        notes=list(dict.fromkeys([*record.notes, *more.notes])),
+    )
 
 
 PKD_SST2 = experiment(
@@ -93,5 +144,7 @@ PKD_SST2 = experiment(
         parts=parts,
         conclude=conclude,
         options={"model": ""},
+        knobs=Sizes,
+        quick_knobs=QUICK,
     )
 )
