@@ -37,12 +37,15 @@ def limbeck(verb: str, out: Path, *flags: object) -> None:
     subprocess.run([str(word) for word in command], check=True)
 
 
-def reproduced(name: str, data: Path, place: Path, knobs: Mapping[str, object] = MappingProxyType({})) -> Record:
+def reproduced(
+    name: str, data: Path, place: Path, knobs: Mapping[str, object] = MappingProxyType({}), **options: str
+) -> Record:
     """A paper's experiment, as `limbeck reproduce` runs it."""
     plan = find(name)
-    chosen = "".join(f" --set {knob}={value}" for knob, value in knobs.items())
-    command = f"limbeck reproduce {name} --data {data} --out {place}{chosen}"
-    return reproduce(plan, conditions_of(plan, data=data, out=place, knobs=knobs), command=command)
+    chosen = [f"--{option} {value}" for option, value in options.items()]
+    chosen += [f"--set {knob}={value}" for knob, value in knobs.items()]
+    command = " ".join([f"limbeck reproduce {name} --data {data} --out {place}", *chosen])
+    return reproduce(plan, conditions_of(plan, data=data, out=place, knobs=knobs, **options), command=command)
 
 
 def publish(record: Record, name: str) -> Record:
