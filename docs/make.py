@@ -24,6 +24,7 @@ from limbeck.core.card import METHODS, Card
 from limbeck.core.compress import PASSES
 from limbeck.core.files import write_text
 from limbeck.core.knob import TABLES, Settings, fields_of
+from limbeck.core.matrix import Matrix
 from limbeck.core.record import Arm, Level, Record
 from limbeck.core.task import TaskInfo
 from limbeck.jobs.compare_settings import CompareRun
@@ -33,6 +34,7 @@ from limbeck.jobs.ticket_settings import TicketRun
 from limbeck.recipes import RECIPES
 from limbeck.recipes.recipe import Recipe, from_table
 from limbeck.report.frontier import picture as frontier_picture
+from limbeck.report.heatmap import heatmap_of
 from limbeck.report.published import markdown_published, table_of
 from limbeck.report.summary import conclusion, gap_sentences
 from limbeck.report.table import markdown_table
@@ -177,11 +179,25 @@ def measured(record: Record) -> str:
     default = [c for c in record.comparisons if c.better == DEFAULT and c.metric == record.metric]
     said = "\n\n".join(told(record, comparison) for comparison in default or record.comparisons)
     if record.published and (table := table_of(record)):
-        sizes = f"{sizes_table(record)}\n\n" if any(run.levels for arm in record.arms for run in arm.runs) else ""
-        return f"{markdown_published(table)}\n\n{sizes}{record.finding}\n"
+        more = [matrix_table(matrix) for matrix in record.matrices]
+        if not more and any(run.levels for arm in record.arms for run in arm.runs):
+            more = [sizes_table(record)]
+        return "\n\n".join([markdown_published(table), *more, record.finding]) + "\n"
     if record.kind == "compare":
         said = order(record) or next(iter(gap_sentences(record)), "")
     return f"{markdown_table([record])}\n\n{said}".rstrip() + "\n"
+
+
+def matrix_table(matrix: Matrix) -> str:
+    """Title, cells with their spread, and what they are."""
+    shown = heatmap_of(matrix)
+    ends = [shown.end_title] if shown.end_title else []
+    head = [shown.corner, *shown.columns, *ends]
+    lines = [f"{shown.title}:", "", f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
+    for name, cells, end in shown.rows:
+        texts = [f"{cell.text} {cell.spread}".strip() for cell in cells]
+        lines.append(f"| {' | '.join([name, *texts, *([end] if ends else [])])} |")
+    return "\n".join([*lines, "", shown.caption])
 
 
 def sizes_table(record: Record) -> str:
