@@ -33,7 +33,7 @@ QUICK: dict[str, object] = {"teacher_rows": QUICK_ROWS, "teacher_epochs": 1, "ro
 DEEP = 6  # layers, of the paper's larger students
 
 
-class Sizes(Settings):
+class Extent(Settings):
     """How much is learnt, and of which students."""
 
     teacher_rows: int = knob(10_000, "sentences that the teacher learns from; 0: all", at_least=0)
@@ -65,13 +65,13 @@ def _embedded(file: Path) -> Path:
 
 
 def parts(conditions: Conditions) -> Sequence[Part]:
-    sizes = _sizes(conditions)
+    extent = _extent(conditions)
     data, model = data_flags(conditions), conditions.model or demo_model()
-    how: tuple[object, ...] = ("--train.precision", sizes.precision)
+    how: tuple[object, ...] = ("--train.precision", extent.precision)
     if conditions.quick:
         how = (*how, "--batch-size", 16, "--train.evals-per-epoch", 1, "--measure.bootstrap", 500)
-    learn = ("--model", model, *data, "--data.limit", sizes.teacher_rows, "--epochs", sizes.teacher_epochs, *how)
-    teacher, rows = conditions.out / "teacher" / "model", ("--data.limit", sizes.rows, "--epochs", sizes.epochs)
+    learn = ("--model", model, *data, "--data.limit", extent.teacher_rows, "--epochs", extent.teacher_epochs, *how)
+    teacher, rows = conditions.out / "teacher" / "model", ("--data.limit", extent.rows, "--epochs", extent.epochs)
     students = (packaged("pkd.toml"), "--teacher", teacher, "--student-from", model, *data, *rows, *how)
 
     def part(name: str, seeds: int, *flags: object, cost: float = 1.0) -> Part:
@@ -80,10 +80,10 @@ def parts(conditions: Conditions) -> Sequence[Part]:
 
     found = [Part("teacher", "train", (*learn, "--measure.no-speed"), seconds=30 if conditions.quick else 900)]
     found.append(part("students", conditions.seeds))
-    if sizes.deep_seeds:
-        found.append(part("deep", sizes.deep_seeds, "--student.layers", DEEP, cost=2 * sizes.deep_seeds / 3))
-    if sizes.unlabelled:
-        more = ("--unlabelled", sizes.unlabelled, "--recipes", "hinton,pkd-skip", "--no-baseline")
+    if extent.deep_seeds:
+        found.append(part("deep", extent.deep_seeds, "--student.layers", DEEP, cost=2 * extent.deep_seeds / 3))
+    if extent.unlabelled:
+        more = ("--unlabelled", extent.unlabelled, "--recipes", "hinton,pkd-skip", "--no-baseline")
         found.append(part("transfer", conditions.seeds, *more))
     return found
 
@@ -103,17 +103,17 @@ def conclude(conditions: Conditions) -> Record:
     return record.but(published=beside("pkd_published.toml", found), finding=sentence(claims))
 
 
-def _sizes(conditions: Conditions) -> Sizes:
-    assert isinstance(conditions.knobs, Sizes)
+def _extent(conditions: Conditions) -> Extent:
+    assert isinstance(conditions.knobs, Extent)
     return conditions.knobs
 
 
 def _more(conditions: Conditions) -> Iterator[tuple[str, str]]:
     """Parts with further students, and what their titles begin with."""
-    sizes = _sizes(conditions)
-    if sizes.deep_seeds:
+    extent = _extent(conditions)
+    if extent.deep_seeds:
         yield "deep", f"{DEEP} layers"
-    if sizes.unlabelled:
+    if extent.unlabelled:
         yield "transfer", "with further sentences"
 
 
@@ -144,7 +144,7 @@ PKD_SST2 = experiment(
         parts=parts,
         conclude=conclude,
         options={"model": ""},
-        knobs=Sizes,
+        knobs=Extent,
         quick_knobs=QUICK,
     )
 )
