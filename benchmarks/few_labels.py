@@ -52,6 +52,7 @@ class Corpus:
     unlabelled: int
     counts: tuple[int, ...] = (500,)
     header: bool = True
+    recipe: str = "hinton"  # a number has no distribution to soften
 
     @property
     def names(self) -> list[str]:
@@ -91,6 +92,7 @@ CORPORA = {
         ("--task", "regress"),
         unlabelled=6_000,
         header=False,
+        recipe="logits",
     ),
 }
 
@@ -211,7 +213,7 @@ class Draw:
     ) -> Part:
         """Of no layers it is of the recipe's own kind, and starts from the teacher."""
         own = ("--student.layers", layers, "--student-from", demo_model(), "--batch-size", BATCH) if layers else ()
-        recipe = () if "--recipe" in flags else ("--recipe", "hinton")
+        recipe = () if "--recipe" in flags else ("--recipe", self.about.recipe)
         taught = [word for one in teachers for word in ("--teacher", self.place / one / "model")]
         told = (*self._data(), *own, *recipe, *taught, "--seed", self.number, *self._measure(), *flags)
         needed = (*(f"{self.name}/{one}" for one in teachers), *after)
