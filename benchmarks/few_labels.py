@@ -24,13 +24,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from draws import Column, record_of
 from limbeck.cli.display import watching
 from limbeck.core.files import write_text
-from limbeck.core.record import Arm, Record
 from limbeck.data.sources.demo import demo_model
 from limbeck.experiments.experiment import Part
 from limbeck.experiments.running import run_parts
-from limbeck.experiments.seeds import compared_over, logits_of_test, merged, open_task
 from story import HOME, WORK, publish
 
 DATA = HOME.parents[1] / "shared" / "data"
@@ -95,21 +94,6 @@ CORPORA = {
         recipe="logits",
     ),
 }
-
-
-@dataclass(frozen=True)
-class Column:
-    """An arm of the comparison: in which part of a draw it was trained, and how a reader calls it."""
-
-    name: str
-    part: str
-    arm: str
-    title: str
-    than: str = "labels"  # which column it is compared with
-
-    @property
-    def role(self) -> str:
-        return "baseline" if self.arm in ("plain", "finetune") else "student"
 
 
 COLUMNS = (
@@ -272,9 +256,10 @@ def run(draws: Sequence[Draw]) -> None:
     with watching() as watcher:
         run_parts(parts, WORK / "few_labels", f"{first.corpus}, {first.count:,} labels", 2, watcher)
     name = f"few_labels_{first.corpus}_{first.count}"
-    publish(record_of(draws, (*COLUMNS, *(MORE if first.has_more else ()))), name)
+    columns = (*COLUMNS, *(MORE if first.has_more else ()))
+    publish(record_of([draw.place for draw in draws], [draw.number for draw in draws], columns), name)
     if first.has_more:
-        publish(record_of([first], SCHEDULE), f"{name}_schedule")
+        publish(record_of([first.place], [first.number], SCHEDULE), f"{name}_schedule")
 
 
 def teacher_of_all(precision: str) -> Part:
@@ -282,33 +267,6 @@ def teacher_of_all(precision: str) -> Part:
     named = ("--data", files[0], "--data.dev", files[1], "--data.test", files[2], "--data.max-length", 64)
     how = ("--epochs", 1, "--measure.no-speed", "--train.precision", precision)
     return Part(ALL, "train", ("--model", demo_model(), *named, *how), seconds=67_349 / 100)
-
-
-def record_of(draws: Sequence[Draw], columns: Sequence[Column]) -> Record:
-    """All draws as one Record, a run of each arm for every draw, each compared with its baseline."""
-    numbers = [draw.number for draw in draws]
-
-    def of_draws(part: str) -> Record:
-        return merged([Record.load(draw.place / part) for draw in draws], numbers)
-
-    found = {part: of_draws(part) for part in dict.fromkeys(column.part for column in columns)}
-    whole = found["transfer"]
-    arms = [whole.arm("teacher"), *(_arm(found[column.part], column) for column in columns)]
-    logits = {
-        column.name: [logits_of_test(draw.place / column.part, column.arm, draw.number) for draw in draws]
-        for column in columns
-    }
-    _, evaluator = open_task(draws[0].place / "transfer")
-    comparisons = []
-    for baseline in dict.fromkeys(column.than for column in columns):
-        of_it = {column.name: logits[column.name] for column in columns if column.than == baseline}
-        comparisons += compared_over(whole, evaluator, of_it, baseline, 10_000)
-    seconds = {arm.name: sum(run.seconds for run in arm.runs) for arm in arms}
-    return whole.but(kind="compare", arms=arms, comparisons=comparisons, seconds=seconds)
-
-
-def _arm(record: Record, column: Column) -> Arm:
-    return record.arm(column.arm).but(name=column.name, title=column.title, role=column.role)
 
 
 if __name__ == "__main__":
