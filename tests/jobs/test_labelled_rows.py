@@ -163,3 +163,15 @@ def test_how_much_is_made_follows_from_how_fast_the_teacher_answers(tmp_path, mo
     assert again.data.augmented == taught.data.augmented, "a resumed run takes what was made"
     _, other = planned(setup, recipe="hinton", **{**how, "out": str(tmp_path / "other")})
     assert 30 < other.data.augmented <= 10 * rows, "never more than ten joins of a row"
+
+
+def test_several_teachers_answer_one_after_the_other(tmp_path, monkeypatch):
+    setup = prepared("classify", every=0, count=200)
+    asked = []
+    monkeypatch.setattr("limbeck.tasks.text.answers_per_second", lambda teacher, batches: asked.append(teacher) or 2.0)
+    how = {"out": str(tmp_path), "augment": {"kind": "joins", "copies": "auto", "minutes": 0.5}}
+    others = [Model(make_classifier(seed=1), make_tokenizer())]
+    several = setup.task.averaged(setup, others, [(1.0, 1.0), (1.0, 1.0)])
+    _, taught = planned(several, recipe="hinton", **how)
+    assert len(asked) == 2
+    assert 0 < taught.data.augmented <= 30, "two teachers, half a second each for a text"

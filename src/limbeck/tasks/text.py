@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -40,7 +40,14 @@ from limbeck.tasks.base import (
     Setup,
     task,
 )
-from limbeck.tasks.whole import WholeClassification, check_teacher, data_fingerprint, encoded_rows, labels_fingerprint
+from limbeck.tasks.whole import (
+    WholeClassification,
+    as_they_are,
+    check_teacher,
+    data_fingerprint,
+    encoded_rows,
+    labels_fingerprint,
+)
 from limbeck.teachers.column import ColumnTeacher
 from limbeck.teachers.live import LiveTeacher, answers_per_second
 from limbeck_runtime.answers import text_answer
@@ -208,16 +215,25 @@ def _made_up(settings: AugmentSettings, setup: Setup[Corpus], place: Path, watch
 
 def _affordable(settings: AugmentSettings, setup: Setup[Corpus], watcher: Watcher) -> AugmentSettings:
     """How much is made, by how fast the teacher answers; decided once, since the texts are kept."""
-    assert setup.teacher is not None
-    rows, collate = setup.data.for_teacher[0], Collator.of(setup.data.processor, setup.info)
-    some = np.linspace(0, len(rows) - 1, min(_TIMED, len(rows))).astype(np.int64)
-    rate = answers_per_second(LiveTeacher(setup.teacher.network), list(batches(rows, collate, _TIMED // 4, some)))
+    rates = list(_rates(setup))
+    rate = 1 / sum(1 / one for one in rates)  # several answer one after the other
     found = affordable(settings, len(setup.splits.train), bool(setup.splits.train.pairs), rate)
+    who = "the teacher answers" if len(rates) == 1 else f"the {len(rates)} teachers together answer"
     watcher.say(
-        f"the teacher answers {rate:,.0f} texts a second, {found.limit:,} in {settings.minutes:g} minutes: "
+        f"{who} {rate:,.0f} texts a second, {found.limit:,} in {settings.minutes:g} minutes: "
         f"{found.copies} new texts for each row, {found.limit:,} at most"
     )
     return found
+
+
+def _rates(setup: Setup[Corpus]) -> Iterator[float]:
+    """Texts a second that each teacher answers."""
+    assert setup.teacher is not None
+    voices = [(one.model, one.encode) for one in setup.members] or [(setup.teacher, as_they_are)]
+    for model, encoded in voices:
+        rows, collate = encoded(setup.data.for_teacher[0]), Collator.of(model.processor, setup.info)
+        some = np.linspace(0, len(rows) - 1, min(_TIMED, len(rows))).astype(np.int64)
+        yield answers_per_second(LiveTeacher(model.network), list(batches(rows, collate, _TIMED // 4, some)))
 
 
 def _read_made_up(file: Path) -> dict[int, tuple[str, str]] | None:
