@@ -38,6 +38,7 @@ from limbeck.objectives.weighted_sum import weighted_sum
 from limbeck.students.model_folder import quiet
 from limbeck.students.sizes import shape_of
 from limbeck.training import fast_loop
+from limbeck.training.allocator import kept_memory
 from limbeck.training.arguments import DevMetric, check_loggers, training_arguments
 from limbeck.training.bridges import bridges_of
 from limbeck.training.callbacks import COMPLETE, MarkComplete, without_prefix
@@ -199,7 +200,8 @@ class Distiller(ObjectiveTrainer):
         stopped += freeze_encoder(self.model) if self._only_head else []
         try:
             self.scale = scale
-            with quiet(), flushed_denormals(), standardised(self.model, scale) if scale else nullcontext():
+            units = standardised(self.model, scale) if scale else nullcontext()
+            with quiet(), flushed_denormals(), kept_memory(), units:
                 return super().train(*args, **kwargs)
         finally:
             self.scale = None
