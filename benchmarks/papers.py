@@ -26,6 +26,7 @@ CUT = {
         "rounds": 7,
         "seed_rounds": 4,
         "common_sources": "sst2,mrpc,stsb,start",
+        "controls_at": "matching",
     }
 }
 

@@ -139,6 +139,21 @@ def test_further_seeds_may_search_less_far_and_fewer_sources_be_common(tmp_path,
     assert "2,500 at 70 %" in record.finding, "which is not in the matrix of all seeds"
 
 
+def test_controls_may_stand_at_the_matching_sparsities_alone(tmp_path, data):
+    searched(tmp_path)
+    few = {"sources": "sst2,mrpc,stsb", "controls_at": "matching"}
+    names = [part.name for part in plan_of(conditions(tmp_path, data, **few)).parts()]
+    controls = [name for name in names if name.startswith("controls/")]
+    assert len(controls) == 3 * 3
+    assert "controls/50/mrpc-random/seed-0" in controls
+    assert "controls/60/stsb-shuffled/seed-0" in controls
+    for name in controls:
+        train(tmp_path, name, 0.3)
+    record = so_far(BERT_TICKETS, conditions(tmp_path, data, **few))
+    assert record.matrices[-1].rows == ["SST-2 at 60 %", "MRPC at 50 %", "STS-B at 60 %"]
+    assert "the ticket above a random mask at 60 %, 50 %" in record.finding
+
+
 def test_what_is_done_is_shown_and_the_rest_is_blank(tmp_path, data):
     searched(tmp_path, seeds=(0,))
     sources = "sst2,mrpc,stsb,start,sst2-2500,sst2-all"

@@ -63,7 +63,10 @@ class Grid(Settings):
         True, "also the matrix of all seeds, at the highest sparsity that every target matches", free=True
     )
     common_sources: str = knob("", "sources in that matrix; empty: all", free=True)
-    controls: str = knob("random,reinit,shuffled", "controls of every target, at both sparsities", free=True)
+    controls: str = knob("random,reinit,shuffled", "controls of every target", free=True)
+    controls_at: Literal["both", "matching"] = knob(
+        "both", "at the sparsity that a target matches; both: also at that of the matrix of one seed", free=True
+    )
     control_seeds: int = knob(1, "seeds of every control", at_least=1, free=True)
 
     @field_validator("targets", "sources", "common_sources", "controls")
@@ -138,8 +141,7 @@ class Plan:
         further = self.grid.seed_rounds or self.grid.rounds
         found += [self.search(name, seed, further) for seed in self.seeds[1:] for name in self.targets]
         for target in self.targets:
-            known = sorted({self.grid.sparsity, self.matching(target) or self.grid.sparsity})
-            found += [part for percent in known for part in self.controls(target, percent)]
+            found += [part for percent in self.controlled(target) for part in self.controls(target, percent)]
         if self.grid.common and (common := self.common()):
             others = [name for name in self.in_common if name not in self.targets]
             found += [self.search(name, seed, common // self.grid.step) for name in others for seed in self.seeds[1:]]
@@ -229,6 +231,11 @@ class Plan:
         """The highest sparsity that every target matches; at most that of the other sources' searches."""
         found = [self.matching(target) for target in self.targets]
         return min([*filter(None, found), self.grid.sparsity]) if all(found) else None
+
+    def controlled(self, target: str) -> list[int]:
+        """Per cent that are pruned in its controls."""
+        matching, fixed = self.matching(target) or self.grid.sparsity, self.grid.sparsity
+        return [matching] if self.grid.controls_at == "matching" else sorted({matching, fixed})
 
     def ticket(self, source: str, percent: int, seed: int) -> Path:
         """The file; that of masked LM, which has no pooler, with the pooler pruned by its own magnitudes."""

@@ -143,7 +143,7 @@ def _controls(plan: Plan) -> Matrix:
     names, rows, cells = titles(plan), list[str](), list[list[Values]]()
     chosen, seeds = plan.grid.names("controls"), range(min(plan.grid.control_seeds, plan.conditions.seeds))
     for target in plan.targets:
-        for percent in sorted({plan.grid.sparsity, plan.matching(target) or plan.grid.sparsity}):
+        for percent in plan.controlled(target):
             rows.append(f"{names[target]} at {percent} %")
             ours = [_trained(plan, [control_name(target, one, percent, seed) for seed in seeds]) for one in chosen]
             cells.append([at_sparsity(plan, target, percent, seeds), *ours])
@@ -237,14 +237,17 @@ def _all_seeds(plan: Plan) -> bool:
 
 def _control_claim(plan: Plan, control: str) -> Claim:
     """Ticket − control, means over the targets, paired by seed."""
-    percent, ours, theirs = plan.grid.sparsity, Values(), Values()
+    matching = plan.grid.controls_at == "matching"
+    percents = {target: plan.controlled(target)[0] if matching else plan.grid.sparsity for target in plan.targets}
+    ours, theirs = Values(), Values()
     for seed in range(min(plan.grid.control_seeds, plan.conditions.seeds)):
-        own = [at_sparsity(plan, target, percent, [seed]) for target in plan.targets]
-        other = [_trained(plan, [control_name(target, control, percent, seed)]) for target in plan.targets]
+        own = [at_sparsity(plan, target, percent, [seed]) for target, percent in percents.items()]
+        other = [_trained(plan, [control_name(target, control, at, seed)]) for target, at in percents.items()]
         if all(own) and all(other):
             ours.append(fmean(one[0] for one in own))
             theirs.append(fmean(one[0] for one in other))
-    return Claim(f"the ticket above {_A[control]} at {percent} %", over_seeds(ours, theirs) if ours else None)
+    where = ", ".join(f"{percent} %" for percent in dict.fromkeys(percents.values()))
+    return Claim(f"the ticket above {_A[control]} at {where}", over_seeds(ours, theirs) if ours else None)
 
 
 _A = {"random": "a random mask", "reinit": "the same mask re-initialised", "shuffled": "shuffled weights"}
