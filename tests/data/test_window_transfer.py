@@ -253,11 +253,12 @@ def test_plain_lines_are_cut_into_the_words_that_predict_tags(tmp_path: Path) ->
         ("the\nfilm\n\nmy\nplot\n", True),
         ("the O\nfilm O\n\nmy O\nplot O\n", True),
         ("the\tO\nfilm\tO\n", True),
-        ("the O\nfilm O\n\nmy O\nplot\n", True),  # a slip, which the reader of CoNLL names
+        ("the O\nfilm O\nwas O\n\nmy O\nown O\nplot\n", True),  # a slip, which the reader of CoNLL names
         ("# a comment of some words\nthe O\nfilm O\n\nmy O\n", True),
         ("the film was funny\nthe plot was dull\n", False),  # as many words on each line
         ("good film\n", False),
         ("one paragraph here\n\nand another one, which is longer\n", False),
+        ("a film\n\nthe film was seen\nthe plot was thin\nthe cast was fine\n", False),
         ("good\nbad film\n", False),
         ("", False),
     ],
