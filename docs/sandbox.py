@@ -90,6 +90,8 @@ def _questions(folder: Path) -> None:
         layout = {"version": "1.1", "data": [{"title": "", "paragraphs": paragraphs}]}
         (folder / f"{name}.json").write_text(json.dumps(layout), encoding="utf-8")
         _write_json_lines(folder / f"{name}.jsonl", questions)
+    bare = [{"question": row["question"], "context": row["context"]} for row in tiny_places.make_questions(80, seed=2)]
+    _write_json_lines(folder / "more-questions.jsonl", bare)
 
 
 def _paragraph(name: str, question: str, context: str, answers: dict[str, list[object]]) -> Row:

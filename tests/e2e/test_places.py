@@ -242,6 +242,78 @@ def test_without_labels_the_teacher_is_all_there_is(kind, fitted, tmp_path):
     assert "tag" in said.err if kind == "tag" else "no labels" in said.err
 
 
+# Rows without labels that join train
+
+
+@pytest.fixture(scope="module")
+def more(kind, data, tmp_path_factory):
+    """New rows with gold that nobody is to learn from, and rows of test."""
+    path = tmp_path_factory.mktemp("more") / "more.jsonl"
+    make, texts = (make_sentences, "tokens") if kind == "tag" else (make_questions, "context")
+    rows = [*make(90, seed=7), *make(60, seed=2)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path, len({str(row[texts]) for row in rows[:90]})
+
+
+@pytest.fixture(scope="module")
+def transferred(job, more, tmp_path_factory):
+    out = tmp_path_factory.mktemp("transfer") / "run"
+    said = limbeck(*job, "--unlabelled", more[0], "--out", out)
+    assert said.code == 0, said.err
+    return out, said
+
+
+def test_unlabelled_rows_teach_by_the_teacher_alone(kind, transferred, distilled, more):
+    """What is measured on stays as it is without the file."""
+    folder, said = transferred
+    record, before = Record.load(folder), Record.load(distilled[0])
+    train = record.data.splits["train"]
+    fresh = record.data.sources[-1].used
+    assert 60 < fresh <= more[1]
+    assert train.rows - train.labelled == fresh
+    assert train.labelled == before.data.splits["train"].rows
+    for split in ("dev", "test"):
+        assert record.data.splits[split] == before.data.splits[split]
+    assert record.arm("teacher").runs == before.arm("teacher").runs
+    steps, steps_before = (one.arm("distilled").runs[0].curve[-1].step for one in (record, before))
+    assert steps == pytest.approx(steps_before * train.rows / train.labelled, abs=1)
+    alone = f"trained on the {train.labelled} labelled rows alone"
+    assert any(alone in note for note in record.notes)
+    assert any(f"{fresh:,} training rows have no label; only the teacher's terms" in note for note in record.notes)
+    assert "is ignored; the teacher answers these" in said.err
+
+
+def test_every_source_says_what_it_gave(transferred):
+    folder, said = transferred
+    record = Record.load(folder)
+    assert [one.gives for one in record.data.sources] == ["train", "dev", "test", "unlabelled"]
+    bare = record.data.sources[-1]
+    assert bare.read == 150
+    assert bare.dropped["also in test"] >= 60
+    assert bare.used + sum(bare.dropped.values()) == 150
+    for place in (said.err, (folder / "report.html").read_text(), (folder / "student" / "README.md").read_text()):
+        assert f"{bare.used} of 150 rows for the teacher to answer" in place.replace("\\", "")
+
+
+def test_raw_rows_alone_are_learnt_from_by_agreement(kind, fitted, tmp_path):
+    """Sentences are lines of plain text."""
+    raw = tmp_path / "raw.txt"
+    if kind == "tag":
+        raw.write_text("".join(" ".join(row["tokens"]) + "\n" for row in make_sentences(120, seed=5)))
+    else:
+        raw = tmp_path / "raw.json"
+        squad(raw, [{**row, "answers": {"text": [], "answer_start": []}} for row in make_questions(120, seed=5)])
+    given = ("--teacher", fitted[0] / "model", "--unlabelled", raw, "--student.layers", 1, *LEARN)
+    shares = ("--data.dev-share", 0.2, "--data.test-share", 0.2)
+    said = limbeck("distill", *given, *shares, "--out", tmp_path / "run")
+    assert said.code == 0, said.err
+    record = Record.load(tmp_path / "run")
+    assert [arm.name for arm in record.arms] == ["teacher", "distilled"]
+    assert record.arm("distilled").runs[0].quality == {}
+    assert record.arm("distilled").runs[0].fidelity.agreement > 0.5
+    assert "No row has a label: F1 is not known" in " ".join(said.out.split())
+
+
 @pytest.fixture
 def refused(kind, job, tmp_path):
     def run(*more, verb=()):
@@ -283,6 +355,19 @@ def test_data_that_contradicts_itself(kind, refused, tmp_path):
         assert "one tag" in remedy
     else:
         assert "30 rows: answer that does not occur in its text" in remedy
+
+
+def test_an_unlabelled_file_that_cannot_serve(kind, refused, data, tmp_path):
+    problem, _ = refused("--unlabelled", tmp_path / "nowhere.jsonl")
+    assert "there is no file" in problem
+    (tmp_path / "other.csv").write_text("colour,size\nred,3\nblue,4\n")
+    problem, remedy = refused("--unlabelled", tmp_path / "other.csv")
+    assert "its columns: colour, size" in problem
+    assert f"--windows.{'word' if kind == 'tag' else 'question'}-column" in remedy
+    problem, remedy = refused("--unlabelled", data["train"])
+    assert f"no {'sentence' if kind == 'tag' else 'question'} of it is new" in problem
+    assert "also in train" in problem
+    assert "same file" in refused("--unlabelled", data["test"])[0]
 
 
 def test_a_tag_that_train_does_not_know(kind, refused, tmp_path):

@@ -184,7 +184,7 @@ def test_a_comparison_without_labels_says_so_too(raw):
         (("--unlabelled", "test.csv", "--data.test", "test.csv"), "--unlabelled and --data.test are the same file"),
         (("--unlabelled", "more.txt", "--recipe", "finetune"), "no step of this run asks the teacher"),
         (("--unlabelled", "more.txt", "--train.best-by", "both", "--metric", "nll"), "a lower nll is better"),
-        (("--unlabelled", "more.txt", "--task", "tag"), "--task tag does not take it"),
+        (("--unlabelled", "more.txt", "--task", "mask-fill"), "--task mask-fill does not take it"),
     ],
 )
 def test_bad_input(taught, reviews, tmp_path, monkeypatch, words, said):

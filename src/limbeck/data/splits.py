@@ -15,7 +15,7 @@ import numpy as np
 
 from limbeck.core.errors import DataError, KnobError
 from limbeck.core.progress import Watcher
-from limbeck.core.record import DataCard, SplitCard
+from limbeck.core.record import DataCard, SourceCard, SplitCard
 from limbeck.core.task import TaskInfo
 from limbeck.data.settings import DataSettings
 from limbeck.data.sources.tables import Table
@@ -97,6 +97,7 @@ class Division(Generic[R]):
     given: Mapping[str, RowSelection[R]]  # as read; test alone, where a model is only measured
     left_out: Counter[str] = field(default_factory=Counter)  # reason → rows, besides those the files themselves drop
     notes: list[str] = field(default_factory=list)
+    sources: Sequence[SourceCard] = ()  # what every file gave, where some are unlabelled
 
     def card(
         self,
@@ -121,6 +122,7 @@ class Division(Generic[R]):
             conflicts=sum(_conflicts(keys[split], some) for split, some in (labels or {}).items()),
             splits=splits if "train" in self.given else {"test": splits["test"]},
             notes=[*notes, *_overlaps(groups or keys, group)],
+            sources=list(self.sources),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import prod
 from pathlib import Path
 
@@ -150,7 +150,7 @@ def _check_data(run: TaskKnobs, kind: str) -> None:
     if kind in IMAGE_KINDS:
         check_images(run.data)
         return
-    check_unlabelled(run.data)
+    check_unlabelled(run.data, _suffixes(kind))
     files = _files(run, kind)
     for path in files.values():
         if not path.exists():
@@ -174,8 +174,12 @@ def _files(run: TaskKnobs, kind: str) -> dict[str, Path]:
     if data.unlabelled and not data.train:
         return {name: Path(value).expanduser() for name, value in named.items() if value}
     texts = kind in LANGUAGE_KINDS and path.is_dir()
-    files = {"train": path} if texts else locate(data, {*SUFFIXES, *CONLL} if kind in WINDOW_KINDS else SUFFIXES)
+    files = {"train": path} if texts else locate(data, _suffixes(kind))
     return files | {name: Path(value).expanduser() for name, value in named.items() if value}
+
+
+def _suffixes(kind: str) -> Collection[str]:
+    return {*SUFFIXES, *CONLL} if kind in WINDOW_KINDS else SUFFIXES
 
 
 def _check_room(run: Job, model: Path, out: Path) -> None:

@@ -26,7 +26,7 @@ from limbeck.core.metric import check_metric
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, Floor, Record, SeedResult
-from limbeck.core.task import TEXT_KINDS, WHOLE_KINDS, Kind, TaskInfo
+from limbeck.core.task import TEXT_KINDS, WHOLE_KINDS, WINDOW_KINDS, Kind, TaskInfo
 from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import Dataset, Split
 from limbeck.data.sources.tables import Table
@@ -224,7 +224,7 @@ class Task(ABC, Generic[R]):
     remedy: ClassVar[str] = ""  # for an objective that does not serve the task
     labels_only: ClassVar[str] = "labels only"  # how a student without a teacher is called
     # what to do instead of --unlabelled; "" where it is taken
-    unlabelled_remedy: ClassVar[str] = "it is for texts and pairs (--task classify, multilabel, regress)"
+    unlabelled_remedy: ClassVar[str] = f"it serves {', '.join((*TEXT_KINDS, *WINDOW_KINDS))}"
     from_scratch: ClassVar[bool] = False  # `limbeck train` may start from random weights
     new_students: ClassVar[bool] = False  # a student is a new network, not cut from its teacher
 

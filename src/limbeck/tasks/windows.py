@@ -35,7 +35,7 @@ W = TypeVar("W", bound=WindowRow)
 class WindowTask(Task[WindowRows[W]], Generic[W]):
     """Reads windows; what is predicted of them is the subclasses' own."""
 
-    unlabelled_remedy: ClassVar[str] = "leave the cell of tags or answers empty in --data: those rows teach too"
+    unlabelled_remedy: ClassVar[str] = ""
     evaluator: ClassVar[Callable[..., WindowEvaluator[Any, Any]]]
 
     @abstractmethod

@@ -16,6 +16,9 @@ from limbeck.data.sources.tables import Table
 SUFFIXES = (".conll", ".bio", ".iob", ".iob2", ".txt")
 _BLANKS = re.compile(r"[ \t]+")  # words may hold any other space of Unicode
 _START = "-DOCSTART-"
+_GAP = re.compile(r"\S[^\S\n]*\n[^\S\n]*\n\s*\S")  # a blank line between others
+_LOOK = 200_000  # characters that tell what a file holds
+_ALIKE = 0.8  # the share of lines of one width that sentences do not reach
 
 Line = tuple[int, list[str]]
 
@@ -24,6 +27,18 @@ def is_conll(path: Path) -> bool:
     """By its suffix; of a file whose suffix says nothing, unless it is JSON or Parquet, which can hold lists."""
     known = suffix_of(path) in (*SUFFIXES, *TABLES) or not path.is_file()
     return suffix_of(path) in SUFFIXES if known else format_of(path) not in (".json", ".parquet")
+
+
+def has_word_lines(text: str) -> bool:
+    """Whether a text has a word on each line, as CoNLL has, rather than a sentence.
+
+    Every line is one word; or nearly all have as many fields as each other (the rest are slips, for `read_conll` to
+    point at), and there are tabs between fields or blank lines between sentences."""
+    head = text[:_LOOK]
+    widths = Counter(len(fields) for _, fields in _lines(head) if fields)
+    alike = max(widths.values(), default=0)
+    apart = "\t" in head or _GAP.search(head)
+    return set(widths) == {1} or bool(apart and alike > _ALIKE * widths.total())
 
 
 def read_conll(path: Path, settings: DataSettings, windows: WindowSettings) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from limbeck.core.errors import DataError
@@ -13,6 +13,11 @@ from limbeck.data.sources.gather import Reader, gather
 from limbeck.data.sources.tables import Table, texts_of
 
 
+def begins_with_tab(text: str) -> bool:
+    """Whether the first line of a text has a tab in it: it is a table."""
+    return "\t" in text.partition("\n")[0]
+
+
 def read_new(
     settings: DataSettings,
     data: object,
@@ -20,14 +25,17 @@ def read_new(
     pair: Sequence[str] = (),
     reader: Reader = read_file,
     suffixes: Collection[str] = SUFFIXES,
+    is_table: Callable[[str], bool] = begins_with_tab,
 ) -> Table:
-    """One table. Bare texts and the lines of a file get a column `name`, bare pairs two of the names `pair`."""
+    """One table. Bare texts and the lines of a file get a column `name`, bare pairs two of the names `pair`.
+
+    What a .txt holds tells whether it is a table."""
     source = settings.train if data is None else data
     if isinstance(source, str | Path) and str(source):
         path = Path(source).expanduser()
         if not path.exists() and len(str(source).split()) > 1:
             raise DataError(f"there is no file {str(source)[:60]!r}", 'texts come in a list, as in ["a text"]')
-        if path.is_file() and _has_lines(path, settings, suffixes):
+        if path.is_file() and _has_lines(path, settings, suffixes, is_table):
             lines = read_text(path, settings).removesuffix("\n").split("\n")
             return Table(str(path), {name: lines}, range(1, len(lines) + 1))
     found = gather(settings.but(dev="", test=""), _as_columns(data, name, pair), reader, suffixes).tables
@@ -36,12 +44,10 @@ def read_new(
     return found["train"]
 
 
-def _has_lines(path: Path, settings: DataSettings, suffixes: Collection[str]) -> bool:
-    """Plain text, a text per line; a .txt with a tab in its first line is a table."""
+def _has_lines(path: Path, settings: DataSettings, suffixes: Collection[str], is_table: Callable[[str], bool]) -> bool:
+    """Whether a file is plain text, a text per line."""
     suffix = suffix_of(path)
-    if suffix in suffixes and suffix not in PLAIN:
-        return False
-    return suffix not in suffixes or (suffixes is SUFFIXES and "\t" not in read_text(path, settings).partition("\n")[0])
+    return suffix not in suffixes or (suffix in PLAIN and not is_table(read_text(path, settings)))
 
 
 def _as_columns(data: object, name: str, pair: Sequence[str]) -> object:

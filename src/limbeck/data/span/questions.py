@@ -5,21 +5,24 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from limbeck.core.errors import DataError
 from limbeck.core.task import ENDS, TaskInfo
-from limbeck.data.columns import NO_LABELS, find_column
+from limbeck.data.columns import NO_LABELS, find_column, plain
 from limbeck.data.settings import DataSettings, WindowSettings
-from limbeck.data.sources.gather import Tables, gather
 from limbeck.data.sources.new_rows import read_new, text_column
 from limbeck.data.sources.squad import read_squad
 from limbeck.data.sources.tables import NUMBER, Table, is_missing, unboxed
-from limbeck.data.splits import RowSelection, divide, in_order, measured_split
-from limbeck.data.uids import parts_split_hash
-from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_rows, unlabelled_rows
+from limbeck.data.sources.unlabelled import read_unlabelled, refuse_unlabelled
+from limbeck.data.splits import RowSelection, divide, measured_split
+from limbeck.data.transfer import Key, UnlabelledFile, passed_over
+from limbeck.data.uids import parts_split_hash, parts_uid
+from limbeck.data.window_files import Columns, WindowFiles
+from limbeck.data.windows import WindowRow, WindowRows, build_rows, unlabelled_rows
 
 _ROLES = {
     "question": ("question", "query"),
@@ -28,6 +31,7 @@ _ROLES = {
     "start": ("answer_start", "start", "answer_starts"),
     "impossible": ("is_impossible", "impossible"),
 }
+_GOLD = ("answer", "start", "impossible")
 _COLUMNS = "name columns with --windows.question-column, --windows.context-column and --windows.answer-column"
 _YES, _NO = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
 MOVED = "answers do not stand where answer_start says; the nearest place is taken"
@@ -65,21 +69,25 @@ def read_questions(
 ) -> WindowRows[Question]:
     """Questions in train, dev and test. With `only_test` the whole file is the test split."""
     remarks: Counter[str] = Counter()
-    source, given, columns = _select(settings, windows, data, remarks)
+    if only_test:
+        refuse_unlabelled(settings)
+    files = _files(settings, windows, remarks)
+    found = files.read(data)
+    given = found.given
     if only_test:
         given = {"test": given[measured_split(given, "name the column with --windows.answer-column")]}
-    division = divide(given, settings, "paragraph", source.named)
-    notes = [*source.notes, *division.notes]
-    division = limit_rows(division, settings, notes)
+    whole = divide(given, settings, "paragraph", found.source.named)
+    notes = [*found.source.notes, *whole.notes]
+    division = files.limit_and_join(found, whole, notes)
     notes += [f"{count:,} {what}" for what, count in (+remarks).items()]
     nullable = any(row.impossible for part in division.parts.values() for row in part.rows)
     task = TaskInfo(kind="answer", labels=ENDS)
-    return build_rows(division, task, columns, notes, "paragraph", nullable=nullable)
+    return build_rows(division, task, found.columns, notes, "paragraph", nullable=nullable)
 
 
 def timing_questions(settings: DataSettings, windows: WindowSettings) -> list[tuple[str, str]]:
     """(question, context) of every row of a file, with an answer or without."""
-    return [row.texts for row in _select(settings, windows, None, Counter())[1]["train"].rows]
+    return [row.texts for row in _files(settings, windows, Counter()).read(None).given["train"].rows]
 
 
 def new_questions(settings: DataSettings, windows: WindowSettings, data: object) -> tuple[Table, list[tuple[str, ...]]]:
@@ -99,12 +107,33 @@ def unlabelled_questions(rows: Sequence[tuple[str, ...]], nullable: bool) -> Win
     return replace(unlabelled_rows(questions, TaskInfo(kind="answer", labels=ENDS)), nullable=nullable)
 
 
-def _select(
-    settings: DataSettings, windows: WindowSettings, data: object | None, remarks: Counter[str]
-) -> tuple[Tables, dict[str, RowSelection[Question]], dict[str, str]]:
-    source = gather(settings, data, read_squad)
-    found = {split: _select_table(table, windows, remarks) for split, table in in_order(source.tables).items()}
-    return source, {split: part for split, (part, _) in found.items()}, next(columns for _, columns in found.values())
+def _files(settings: DataSettings, windows: WindowSettings, remarks: Counter[str]) -> WindowFiles[Question]:
+    return WindowFiles(
+        settings,
+        "question",
+        read_squad,
+        partial(_select_table, windows=windows, remarks=remarks),
+        partial(_unlabelled, settings, windows),
+        _uid,
+    )
+
+
+def _uid(key: Key) -> int:
+    return parts_uid("item", key, "")
+
+
+def _unlabelled(
+    settings: DataSettings, windows: WindowSettings, columns: Columns
+) -> Iterator[UnlabelledFile[Question]]:
+    """The questions of --unlabelled, without any answers. Train's `columns` count first."""
+    wanted = {role: columns.get(role) or getattr(windows, f"{role}_column", "") for role in _ROLES}
+    gold = {*(wanted[role] for role in _GOLD), *(name for role in _GOLD for name in _ROLES[role])}
+    for table in read_unlabelled(settings, "question", partial(read_new, reader=read_squad)):
+        kept = {name: cells for name, cells in table.columns.items() if not {name, plain(name)} & gold}
+        ignored = next((name for name, cells in table.columns.items() if name not in kept and any(cells)), "")
+        flags = {f"{role}_column": wanted[role] if wanted[role] in kept else "" for role in ("question", "context")}
+        part, found = _select_table(replace(table, columns=kept), windows.but(**flags, answer_column=""), Counter())
+        yield UnlabelledFile(part, found, [*passed_over(table.source, ignored, "question"), *table.notes])
 
 
 def _select_table(

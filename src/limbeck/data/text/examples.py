@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from limbeck.core.errors import DataError
 from limbeck.core.fingerprint import digest, tokenizer_fingerprint
 from limbeck.core.progress import Silent, Watcher
-from limbeck.core.record import DataCard, SplitCard
+from limbeck.core.record import SplitCard
 from limbeck.core.task import TaskInfo
 from limbeck.data.columns import NO_LABELS, Roles, choose
 from limbeck.data.joins import part_lengths
@@ -22,7 +22,7 @@ from limbeck.data.settings import DataSettings
 from limbeck.data.sources.gather import Tables, gather
 from limbeck.data.sources.new_rows import read_new
 from limbeck.data.sources.tables import Table, texts_of
-from limbeck.data.sources.unlabelled import held_out_tables, refuse_unlabelled
+from limbeck.data.sources.unlabelled import held_out_tables, refuse_unlabelled, stands_alone
 from limbeck.data.splits import (
     Division,
     LabelledSplits,
@@ -38,9 +38,11 @@ from limbeck.data.text.answers import AnswerEncoder, Answers, encoder_of
 from limbeck.data.text.labels import LabelEncoder, match
 from limbeck.data.text.rows import TextRow, select_texts
 from limbeck.data.text.stored import Rows, StoredTexts, TextPairs, as_bytes, check_room, stored
-from limbeck.data.text.transfer import Key, Transfer, read_transfer, source_cards
+from limbeck.data.text.transfer import read_transfer
+from limbeck.data.transfer import Transfer, with_sources
 from limbeck.data.uids import repeats, text_uid
 
+Key = tuple[str, str]  # a text and its pair
 CUT = "cut"  # the column that marks truncated rows
 CHUNK = 2000  # texts handed to a tokenizer at once: bounds the memory its Python lists take
 _FILLER = (
@@ -137,6 +139,8 @@ def read_texts(
         added = read_transfer(settings, found.roles, known_texts)
         notes += added.notes
         parts["train"] = concatenate(parts["train"], _examples(added.rows, found, Counter()))
+    if added:
+        division = with_sources(division, added, alone=found.transfer is not None)
     if added and place:
         parts["train"] = _on_disk(parts["train"], place)
     cards = {split: split_card(encoder.task, part, division.parts[split].source) for split, part in parts.items()}
@@ -150,7 +154,6 @@ def read_texts(
         for split, own in found.columns.items()
     }
     card = division.card(card_columns(named), cards, "text", keys, labels=gold, groups=groups, notes=notes)
-    card = _with_sources(card, found, added)
     guessed = ", as the labels look (--data.task overrules)" if settings.task == "auto" else ""
     log_card(watcher, card, f"{encoder.task}{guessed}", repeated="with a text seen before")
     return Corpus(**parts, card=card, task=encoder.task, answers=taught)
@@ -165,7 +168,7 @@ class _Read:
     encoder: LabelEncoder
     teacher: AnswerEncoder
     columns: Mapping[str, Roles]
-    transfer: Transfer | None = None  # texts without labels that stand for the whole of train
+    transfer: Transfer[TextRow] | None = None  # texts without labels that stand for the whole of train
 
     @property
     def roles(self) -> Roles:
@@ -173,7 +176,7 @@ class _Read:
 
 
 def _read(settings: DataSettings, data: object, known: Sequence[str], only_test: bool) -> _Read:
-    alone = bool(settings.unlabelled) and data is None and not settings.train
+    alone = stands_alone(settings, data)
     source = held_out_tables(settings) if alone else gather(settings, data)
     tables = in_order(source.tables)
     columns: dict[str, Roles] = {}
@@ -184,7 +187,7 @@ def _read(settings: DataSettings, data: object, known: Sequence[str], only_test:
     if alone:
         held_out = {str(split): [row.key for row in given[split].rows] for split in reversed(given)}
         transfer = read_transfer(settings, next(iter(columns.values()), None), held_out)
-        columns = {"train": replace(transfer.roles, labels=()), **columns}
+        columns = {"train": Roles(transfer.columns["text"], transfer.columns["pair"]), **columns}
         source = replace(source, notes=(*source.notes, *transfer.notes))
         given = {"train": transfer.selection(), **given}
     if only_test:
@@ -207,14 +210,6 @@ def _examples(rows: Sequence[TextRow], how: _Read, seen: Counter[Key]) -> Exampl
         [row.pair for row in rows] if how.roles.pair else [],
         *how.encoder.encode(rows),
     )
-
-
-def _with_sources(card: DataCard, found: _Read, added: Transfer | None) -> DataCard:
-    """With what every file gave, where some of them are unlabelled."""
-    if added is None:
-        return card
-    given = {split: part for split, part in found.division.given.items() if found.transfer is None or split != "train"}
-    return card.but(sources=[*source_cards(given), *added.sources])
 
 
 def _on_disk(examples: Examples, place: Path) -> Examples:

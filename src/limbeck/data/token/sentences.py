@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from limbeck.core.errors import DataError
 from limbeck.core.task import TaskInfo
-from limbeck.data.columns import NO_LABELS, find_column
+from limbeck.data.columns import NO_LABELS, find_column, plain
 from limbeck.data.settings import DataSettings, WindowSettings
 from limbeck.data.sources.conll import SUFFIXES as CONLL
-from limbeck.data.sources.conll import is_conll, read_conll
+from limbeck.data.sources.conll import has_word_lines, is_conll, read_conll
 from limbeck.data.sources.files import SUFFIXES
-from limbeck.data.sources.gather import Reader, Tables, gather
+from limbeck.data.sources.gather import Reader
 from limbeck.data.sources.new_rows import read_new
 from limbeck.data.sources.squad import read_squad
 from limbeck.data.sources.tables import Table, is_missing, unboxed
-from limbeck.data.splits import RowSelection, divide, in_order, measured_split
+from limbeck.data.sources.unlabelled import read_unlabelled, refuse_unlabelled
+from limbeck.data.splits import RowSelection, divide, measured_split
 from limbeck.data.text.labels import match
-from limbeck.data.uids import parts_split_hash
-from limbeck.data.windows import WindowRow, WindowRows, build_rows, limit_rows, unlabelled_rows
+from limbeck.data.transfer import Key, UnlabelledFile, passed_over
+from limbeck.data.uids import parts_split_hash, parts_uid
+from limbeck.data.window_files import Columns, WindowFiles
+from limbeck.data.windows import WindowRow, WindowRows, build_rows, unlabelled_rows
 from limbeck_runtime.tags import OUTSIDE, is_plain, split_tag, words_of
 
 _WORDS = ("tokens", "words", "token", "word", "text", "sentence")
@@ -55,21 +59,28 @@ def read_sentences(
     """Sentences in train, dev and test. `known` are the tags of a model, in its order.
 
     With `only_test` the whole file is the test split, and train and dev are empty."""
-    source, given, columns = _select(settings, windows, data)
-    first = "train"
+    if only_test:
+        refuse_unlabelled(settings)
+    files = _files(settings, windows)
+    found = files.read(data)
+    given, first = found.given, "train"
     if only_test:
         first = measured_split(given, "name the column with --windows.tag-column")
         given = {"test": given[first]}
-    division = divide(given, settings, "sentence", source.named)
-    task, parts = _named_tags(division.parts, source.tables[first], columns.get("tags", ""), settings, known)
-    notes = [*source.notes, *division.notes, _tag_note(parts["test" if only_test else "train"].rows, task)]
-    division = limit_rows(replace(division, parts=parts), settings, notes)
-    return build_rows(division, task, columns, notes, "sentence", labels=task.labels)
+    division = divide(given, settings, "sentence", found.source.named)
+    table = found.source.tables.get(first) or Table(given[first].source, {})
+    task, parts = _named_tags(division.parts, table, found.columns.get("tags", ""), settings, known)
+    notes = [*found.source.notes, *division.notes]
+    notes.append(_tag_note(parts["test" if only_test else "train"].rows, task))
+    whole = replace(division, parts=parts)
+    return build_rows(
+        files.limit_and_join(found, whole, notes), task, found.columns, notes, "sentence", labels=task.labels
+    )
 
 
 def timing_sentences(settings: DataSettings, windows: WindowSettings) -> list[tuple[str, str]]:
     """Every sentence of a file, with tags or without."""
-    return [row.texts for row in _select(settings, windows, None)[1]["train"].rows]
+    return [row.texts for row in _files(settings, windows).read(None).given["train"].rows]
 
 
 def reader_of(windows: WindowSettings) -> Reader:
@@ -81,10 +92,18 @@ def reader_of(windows: WindowSettings) -> Reader:
 
 def new_sentences(settings: DataSettings, windows: WindowSettings, data: object) -> tuple[Table, list[tuple[str, ...]]]:
     """A table of sentences to tag, and the words of each; a text that is no list of words is cut into them."""
-    table = read_new(settings, data, "words", (), reader_of(windows), SENTENCE_SUFFIXES)
+    table = _read_new(settings, data, windows=windows)
     name = find_column(table, windows.word_column, _WORDS, _COLUMNS) or next(iter(table.columns))
+    return table, _words(table, name)
+
+
+def _read_new(settings: DataSettings, data: object, name: str = "words", *, windows: WindowSettings) -> Table:
+    return read_new(settings, data, name, (), reader_of(windows), SENTENCE_SUFFIXES, has_word_lines)
+
+
+def _words(table: Table, name: str) -> list[tuple[str, ...]]:
     cells = [unboxed(cell) for cell in table.columns[name]]
-    return table, [
+    return [
         tuple(words_of(cell)) if isinstance(cell, str) else tuple(map(str, _list(cell, name, table.where(row))))
         for row, cell in enumerate(cells)
     ]
@@ -98,12 +117,61 @@ def unlabelled_sentences(rows: Sequence[tuple[str, ...]], task: TaskInfo) -> Win
     return unlabelled_rows(sentences, task)
 
 
-def _select(
-    settings: DataSettings, windows: WindowSettings, data: object | None
-) -> tuple[Tables, Parts, dict[str, str]]:
-    source = gather(settings, data, reader_of(windows), SENTENCE_SUFFIXES)
-    found = {split: _select_table(table, settings, windows) for split, table in in_order(source.tables).items()}
-    return source, {split: part for split, (part, _) in found.items()}, next(columns for _, columns in found.values())
+def _files(settings: DataSettings, windows: WindowSettings) -> WindowFiles[Sentence]:
+    return WindowFiles(
+        settings,
+        "sentence",
+        reader_of(windows),
+        partial(_select_table, settings=settings, windows=windows),
+        partial(_unlabelled, settings, windows),
+        _uid,
+        SENTENCE_SUFFIXES,
+    )
+
+
+def _uid(words: Key) -> int:
+    """Of its letters: plain text may be cut into other words than those of a labelled file."""
+    return parts_uid("item", ["".join(words)], "")
+
+
+def _unlabelled(
+    settings: DataSettings, windows: WindowSettings, columns: Columns
+) -> Iterator[UnlabelledFile[Sentence]]:
+    """The sentences of --unlabelled, cut into words as those to predict. Train's `columns` count first."""
+    read = partial(_read_new, windows=windows.but(tag_column=""))
+    for table in read_unlabelled(settings, "words", read, SENTENCE_SUFFIXES):
+        name = _word_column(table, columns.get("words", windows.word_column))
+        _refuse_word_lines(table, name)
+        words = replace(table, columns={name: _words(table, name)})
+        part, found = _select_table(words, settings, windows.but(word_column=name, tag_column=NO_LABELS))
+        tags = {columns.get("tags", windows.tag_column), *_TAGS}
+        ignored = next((other for other in table.columns if other != name and {other, plain(other)} & tags), "")
+        yield UnlabelledFile(part, found, [*passed_over(table.source, ignored, "sentence"), *table.notes])
+
+
+def _word_column(table: Table, wanted: str) -> str:
+    """The column of that name, else one found by its name, else the only one."""
+    found = find_column(table, wanted if wanted in table.columns else "", _WORDS, _COLUMNS)
+    if not found and len(table.columns) > 1:
+        raise _no_words(table)
+    return found or next(iter(table.columns))
+
+
+def _no_words(table: Table) -> DataError:
+    return DataError(
+        f"{table.source}: no column is known to hold words; its columns: {', '.join(table.columns)}",
+        "name it with --windows.word-column",
+    )
+
+
+def _refuse_word_lines(table: Table, name: str) -> None:
+    """Refuses a folder of CoNLL files, whose tags would be read as words of a text."""
+    texts = [cell for cell in table.columns[name] if isinstance(cell, str) and cell.strip()]
+    if texts and all("\n" in text and has_word_lines(text) for text in texts):
+        raise DataError(
+            f"{table.source}: each text has a word per line, as CoNLL has",
+            "give such files by their names, separated by commas",
+        )
 
 
 def _select_table(
@@ -113,10 +181,7 @@ def _select_table(
     words = find_column(table, windows.word_column, _WORDS, _COLUMNS)
     tags = "" if windows.tag_column == NO_LABELS else find_column(table, windows.tag_column, _TAGS, _COLUMNS)
     if not words:
-        raise DataError(
-            f"{table.source}: no column is known to hold words; its columns: {', '.join(table.columns)}",
-            "name it with --windows.word-column",
-        )
+        raise _no_words(table)
     names = tuple(settings.classes.split(",")) if settings.classes else table.names.get(tags, ())
     sentences = []
     for row, cell in enumerate(table.columns[words]):
