@@ -23,6 +23,7 @@ from limbeck.data.splits import (
     in_order,
     log_card,
     measured_split,
+    without_held_out,
 )
 from limbeck.data.text.rows import TextRow
 from limbeck.data.uids import source_uids
@@ -66,14 +67,20 @@ def read_parallel(
     if only_test:
         split = measured_split(given, labelled=False)
         given, tables = {"test": given[split]}, {"test": tables[split]}
-    whole = cut_missing(given, settings, "text")
+    cut = cut_missing(given, settings, "text")
+    whole = without_held_out(cut, [split for split in cut if split not in given])
     parts = {split: _with_target(split, part) for split, part in whole.items()}
-    untranslated = Counter({"empty target": sum(len(whole[split]) - len(parts[split]) for split in parts)})
+    left_out = Counter(
+        {
+            "empty target": sum(len(whole[split]) - len(parts[split]) for split in parts),
+            "no target, and its source is in dev or test": len(cut["train"]) - len(whole["train"]),
+        }
+    )
     for split, part in parts.items():
         if drawn := draw_split(split, source_uids([row.text for row in part.rows]), settings, notes):
             parts[split] = part.take(drawn)
     found = {split: _parallel(part, pairs.prefix) for split, part in parts.items()}
-    card = Division(parts, given, +untranslated).card(
+    card = Division(parts, given, +left_out).card(
         card_columns(
             {split: dict(zip(("source", "target"), table.columns, strict=True)) for split, table in tables.items()}
         ),
