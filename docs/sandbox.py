@@ -119,6 +119,7 @@ def _translations(folder: Path) -> None:
     targets = [tongues.translate(source) for source in sources]
     (folder / "test.en").write_text("\n".join(sources) + "\n", encoding="utf-8")
     (folder / "test.de").write_text("\n".join(targets) + "\n", encoding="utf-8")
+    (folder / "mono.en").write_text("\n".join(tongues.sentences(80, seed=2)) + "\n", encoding="utf-8")
     both = [(folder / f"train.{side}").read_text(encoding="utf-8").splitlines() for side in ("en", "de")]
     with (folder / "train.tsv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, delimiter="\t").writerows([("en", "de"), *zip(*both, strict=True)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sample
 
 from limbeck.core.record import Record, SplitCard
+from limbeck.core.task import TaskInfo
 from limbeck.report import figures as n
 from limbeck.report.advice import advice
 
@@ -39,6 +40,16 @@ def test_the_same_labels_for_both_are_named_with_the_flag() -> None:
     assert "same 800 rows" in text
     assert "--unlabelled FILE" in text
     assert "--unlabelled" not in said(unclear(with_train(sample.distill(), 800, 500)))
+
+
+def test_translation_is_advised_the_recipe_that_takes_sources_alone() -> None:
+    record = unclear(with_train(sample.distill(), 800, 800).but(task=TaskInfo(kind="translate")))
+    assert "same 800 sentences, all with targets" in said(record)
+    assert "(--recipe seq-kd --unlabelled FILE)" in said(record)
+    assert "--unlabelled" not in said(with_train(record, 800, 500))
+    several = {"en-de": {"teacher": "t"}}
+    assert "--unlabelled" not in said(record.but(knobs={**record.knobs, "directions": several}))
+    assert "--unlabelled" not in said(record.but(task=TaskInfo(kind="mask-fill")))
 
 
 def test_augmented_rows_are_a_transfer_set_already() -> None:

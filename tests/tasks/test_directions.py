@@ -124,6 +124,13 @@ def test_nothing_else_names_teachers_or_texts(beside):
         Translation(TaskInfo(kind="translate"), run).check_settings()
 
 
+def test_sources_of_no_known_direction_are_refused():
+    run = Run(directions={"en-de": WHOLE}, data={"unlabelled": "mono.en"})
+    with pytest.raises(KnobError, match=r"the given targets are learnt, and these texts have none") as caught:
+        Translation(TaskInfo(kind="translate"), run).check_settings()
+    assert "--recipe seq-kd" in caught.value.remedy
+
+
 def test_the_recipe_switches_and_others_do_not():
     assert resolve(Run(recipe="multilingual"), TaskInfo(kind="translate")).table(SwitchSettings).strategy == "threshold"
     assert resolve(Run(recipe="word-kd"), TaskInfo(kind="translate")).table(SwitchSettings).strategy == "fixed"

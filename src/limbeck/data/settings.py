@@ -39,9 +39,10 @@ class DataSettings(Settings):
     test: str = knob("", "a file that is only measured on; without one, a part of train is cut off for it")
     unlabelled: str = knob(
         "",
-        "texts, pairs, sentences to tag or questions, without labels, that join train for the teacher to answer: files "
-        "of any known format, plain text (one per line), folders of text files (a text per file) or saved datasets, "
-        "separated by commas; without --data, dev and test are cut from them too",
+        "texts, pairs, sentences to tag, questions or sources to translate, without labels, that join train for the "
+        "teacher to answer: files of any known format, plain text (one per line), folders of text files (a text per "
+        "file) or saved datasets, separated by commas; without --data, dev and test are cut from them too, but for "
+        "translation",
         short="--unlabelled",
     )
     text_column: str = knob("", "the column with the text; by default found by its name", short="--text-column")

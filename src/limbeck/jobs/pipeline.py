@@ -57,6 +57,7 @@ def run(
     # Plan: a student and its steps for every column; then the run is written down, or matches the one begun here
     planned = _plan(columns, setup, arguments.student, watcher, failed)
     check_export_students(settings, planned.values())
+    check_transfer(setup.task, settings.data, planned.values())
     check_named_cache(setup, list(planned.values()), settings)
     settings = _write_or_match(settings, columns, planned, setup, folder)
     arms = with_baselines(planned, setup.task, several)
@@ -69,7 +70,6 @@ def run(
         notes = [arms[-1].start.origin] if settings.kind != "compress" else []
         for note in notes:
             watcher.say(note)
-    check_transfer(settings.data, arms)
     notes += label_notes(arms)
     watcher.plan(_progress(settings, setup, arms))
 

@@ -32,7 +32,7 @@ from limbeck.recipes.recipe import MAIN, Apply, ObjectiveTable, Rewind, Snapshot
 from limbeck.students.families import SAME, find_family, has_layers, is_family
 from limbeck.students.shrink import SMALL, Shrink
 from limbeck.students.sizes import shape_of
-from limbeck.tasks.base import ALL, GOLD, EncodedData, Model, Setup, Task, with_class_weights
+from limbeck.tasks.base import ALL, BEAM, GOLD, EncodedData, Model, Setup, Task, with_class_weights
 from limbeck.training.schedule import BestBy, Schedule
 
 FEW_ROW_PASSES, FEW_ROW_STEPS, FEW_ROW_EVALS = 20, 1000, 20  # of a training on the rows that have labels
@@ -58,6 +58,11 @@ class Training:
     @property
     def uses_teacher(self) -> bool:
         return bool(self.teacher_request.want) or self.targets not in (ALL, GOLD)
+
+    @property
+    def takes_unlabelled(self) -> bool:
+        """Whether rows teach for which people gave nothing."""
+        return self.uses_teacher and self.targets in (ALL, BEAM)
 
     @property
     def evaluated(self) -> bool:
@@ -463,10 +468,11 @@ def check_best_by(best_by: BestBy, info: TaskInfo, evaluator: Evaluator, teacher
         )
 
 
-def check_transfer(data: DataSettings, arms: Sequence[ArmPlan]) -> None:
+def check_transfer(task: Task, data: DataSettings, arms: Iterable[ArmPlan]) -> None:
     """Refuses texts without labels that no step would learn from."""
-    if not any(arm.uses_teacher for arm in arms):
-        refuse_unlabelled(data, "no step of this run asks the teacher, so they would teach nothing", "--recipe hinton")
+    if not any(step.takes_unlabelled for arm in arms for step in arm.trainings):
+        why = "no step of this run asks the teacher for what they lack, so they would teach nothing"
+        refuse_unlabelled(data, why, f"--recipe {task.unlabelled_recipe}")
 
 
 def label_notes(arms: Sequence[ArmPlan]) -> list[str]:

@@ -43,14 +43,9 @@ def _is_plain(arm: Arm) -> bool:
 
 def _reasons(record: Record, found: Comparison) -> Iterator[str]:
     metric, train = n.primary(record), record.data.splits.get("train")
-    of_rows = record.task.level != "vocabulary"
-    if of_rows and train and train.labelled == train.rows and not _augmented(record):
+    if train and train.labelled == train.rows and not _augmented(record) and (more := _more_rows(record)):
         rows = n.plural(train.rows, n.units(record).row)
-        made = ", or --augment.kind joins" if record.task.level == "text" else ""
-        yield (
-            f"student and baseline learn from the same {rows}, all with labels; texts without labels, of which only "
-            f"the teacher can say something, are what pays most (--unlabelled FILE{made})"
-        )
+        yield f"student and baseline learn from the same {rows}, {more}"
     teacher, plain = n.teacher_of(record), n.quality(record.arm(found.than), record.metric)
     best = n.quality(teacher, record.metric) if teacher else None
     if best and plain and metric.higher_is_better and plain.mean > (1 - CLOSE) * best.mean:
@@ -65,6 +60,22 @@ def _reasons(record: Record, found: Comparison) -> Iterator[str]:
             f"{n.plural(found.rows, f'test {n.units(record).row}')} and {n.plural(found.seeds, 'seed')} show no "
             f"difference below {100 * half:.1f} points; {more}"
         )
+
+
+def _more_rows(record: Record) -> str:
+    """What only the teacher can say something about, and the flag for it; "" where a run takes no such rows."""
+    if record.task.is_seq2seq and not record.knobs.get("directions"):
+        return (
+            "all with targets; sources without targets, which only the teacher can translate, are more to learn from "
+            "(--recipe seq-kd --unlabelled FILE)"
+        )
+    if record.task.level == "vocabulary":
+        return ""
+    made = ", or --augment.kind joins" if record.task.level == "text" else ""
+    return (
+        "all with labels; texts without labels, of which only the teacher can say something, are what pays most "
+        f"(--unlabelled FILE{made})"
+    )
 
 
 def _augmented(record: Record) -> bool:

@@ -26,7 +26,7 @@ from limbeck.core.metric import check_metric
 from limbeck.core.objective import Objective
 from limbeck.core.progress import Watcher
 from limbeck.core.record import DataCard, Floor, Record, SeedResult
-from limbeck.core.task import TEXT_KINDS, WHOLE_KINDS, WINDOW_KINDS, Kind, TaskInfo
+from limbeck.core.task import SEQ2SEQ_KINDS, TEXT_KINDS, WHOLE_KINDS, WINDOW_KINDS, Kind, TaskInfo
 from limbeck.core.trace import Teacher, Want
 from limbeck.data.batches import Dataset, Split
 from limbeck.data.sources.tables import Table
@@ -46,7 +46,8 @@ from limbeck_runtime.answers import Answer as Answer
 COLLECTING = "teacher's outputs"  # the progress item
 TEXTS_SHARE = 0.6  # the share of it that is done when the teacher has written its texts
 LABELS = "labels"  # the term over labels, in an objective's table
-ALL, GOLD = "", "gold"  # training rows by their targets: every row, or those with what people gave
+# training rows by their targets: every row, those with what people gave, or every row with what a teacher writes
+ALL, GOLD, BEAM = "", "gold", "beam"
 Inputs = tuple[str, ...]  # what a model reads of a row: a text, a pair, a question and its context, or words
 Terms: TypeAlias = dict[str, dict[str, Any]]  # an objective as a table
 Options = Any  # a job's settings, built on TaskKnobs, with the tables of its task
@@ -224,7 +225,8 @@ class Task(ABC, Generic[R]):
     remedy: ClassVar[str] = ""  # for an objective that does not serve the task
     labels_only: ClassVar[str] = "labels only"  # how a student without a teacher is called
     # what to do instead of --unlabelled; "" where it is taken
-    unlabelled_remedy: ClassVar[str] = f"it serves {', '.join((*TEXT_KINDS, *WINDOW_KINDS))}"
+    unlabelled_remedy: ClassVar[str] = f"it serves {', '.join((*TEXT_KINDS, *WINDOW_KINDS, *SEQ2SEQ_KINDS))}"
+    unlabelled_recipe: ClassVar[str] = "hinton"  # one that learns from --unlabelled
     from_scratch: ClassVar[bool] = False  # `limbeck train` may start from random weights
     new_students: ClassVar[bool] = False  # a student is a new network, not cut from its teacher
 

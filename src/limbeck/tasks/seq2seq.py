@@ -94,7 +94,8 @@ class Translation(Task[TaughtTexts]):
     paper: ClassVar[Paper] = VASWANI_2017
     remedy: ClassVar[str] = "use 'language' and 'truncated'"
     labels_only: ClassVar[str] = "given targets only"
-    unlabelled_remedy: ClassVar[str] = "leave their targets empty in --data: with seq-kd the teacher writes them"
+    unlabelled_remedy: ClassVar[str] = ""
+    unlabelled_recipe: ClassVar[str] = "seq-kd"
     from_scratch: ClassVar[bool] = True
 
     @property

@@ -20,6 +20,7 @@ from limbeck.data.seq2seq.directions import read_directions, tag_of, target_lang
 from limbeck.data.seq2seq.filters import filter_pairs
 from limbeck.data.seq2seq.pairs import Parallel, ParallelCorpus
 from limbeck.data.settings import DirectionSettings, ParallelSettings
+from limbeck.data.sources.unlabelled import refuse_unlabelled
 from limbeck.data.splits import Splits
 from limbeck.engines.base import Engine, Hypothesis
 from limbeck.exporters.parity import SAMPLE, choose_engine
@@ -86,6 +87,11 @@ def open_directions(knobs: Options, load: Callable[[str], Model], watcher: Watch
 
 def check_alone(knobs: Options) -> None:
     """Nothing else names a teacher or texts."""
+    refuse_unlabelled(
+        knobs.data,
+        "with [directions.…] the given targets are learnt, and these texts have none",
+        "distil one direction by itself, with its --teacher and --recipe seq-kd",
+    )
     translate = knobs.table(TranslateSettings)
     named = {
         "--teacher": knobs.teacher,

@@ -142,6 +142,16 @@ def test_what_is_not_given_is_cut_by_the_source(tmp_path: Path) -> None:
     assert prefixed.test.sources == [f"> {source}" for source in corpus.test.sources]
 
 
+def test_a_source_without_a_target_is_not_learnt_from_where_it_is_held_out() -> None:
+    rows = [{"source": s, "target": t} for s, t in ROWS]
+    whole = read_parallel(DataSettings(), ParallelSettings(), rows)
+    bare = [{"source": part.sources[0], "target": ""} for part in whole.splits.values()]
+    found = read_parallel(DataSettings(), ParallelSettings(), [*rows, *bare])
+    assert found.train.sources == [*whole.train.sources, whole.train.sources[0]]
+    assert found.card.dropped == {"no target, and its source is in dev or test": 2}
+    assert (found.dev.sources, found.test.sources) == (whole.dev.sources, whole.test.sources)
+
+
 def test_the_limit_draws_the_same_rows_whatever_their_order() -> None:
     rows = [{"source": s, "target": t} for s, t in ROWS]
     few = read_parallel(DataSettings(limit=20), ParallelSettings(), rows)

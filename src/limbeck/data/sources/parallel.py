@@ -43,19 +43,26 @@ class ParallelTable:
 def gather_pairs(
     settings: DataSettings, pairs: ParallelSettings, data: object | None = None
 ) -> tuple[dict[str, ParallelTable], list[str]]:
-    """The parallel table of each split, and notes."""
+    """The parallel table of each split, and notes. Where --unlabelled stands for --data, there is no train."""
     source = settings.train if data is None else data
     path = Path(source).expanduser() if isinstance(source, (str, Path)) and str(source) else None
     check_parallel(path, settings, pairs)
     notes: list[str] = []
+    found: dict[str, ParallelTable] = {}
     if path and pairs.target:
-        found = {"train": _two_files(path, Path(pairs.target).expanduser(), settings)}
-    else:
+        found["train"] = _two_files(path, Path(pairs.target).expanduser(), settings)
+    elif path or data is not None or not settings.unlabelled:
         given = gather(settings.but(dev="", test=""), data)
         notes.extend(given.notes)
-        found = {"train": _find_columns(given.tables["train"], settings, pairs)}
+        found["train"] = _find_columns(given.tables["train"], settings, pairs)
         for split in [split for split in ("dev", "test") if split in given.tables]:
             found[split] = _find_columns(given.tables[split], settings, pairs, found["train"].columns)
+    elif not (settings.dev and settings.test):
+        raise KnobError(
+            f"--unlabelled {settings.unlabelled} has no targets, so nothing can be measured on it",
+            "give texts with their targets, in --data or in both --data.dev and --data.test",
+        )
+    follow = found["train"].columns if found else None
     for split, name in (("dev", settings.dev), ("test", settings.test)):
         if name:
             file = Path(name).expanduser()
@@ -63,7 +70,7 @@ def gather_pairs(
             if target:
                 found[split] = _two_files(file, target, settings)
             else:
-                found[split] = _find_columns(read_file(file, settings), settings, pairs, found["train"].columns)
+                found[split] = _find_columns(read_file(file, settings), settings, pairs, follow)
     return found, [*notes, *(note for part in found.values() for note in part.notes)]
 
 
@@ -164,6 +171,35 @@ def _find_columns(
     names = follow if follow and set(follow) <= table.columns.keys() else _choose(table, pairs, inside)
     source, target = (_stripped(table, name) for name in names)
     return ParallelTable(replace(table, columns={"source": source, "target": target}), names, notes)
+
+
+def sources_alone(
+    table: Table, settings: DataSettings, pairs: ParallelSettings, follow: Columns | None
+) -> ParallelTable:
+    """Sources for a teacher to translate. A column of targets is passed over, and a note says so."""
+    listed, notes = table.listed, tuple[str, ...]()
+    if not _named_source(table, pairs, follow):
+        table, notes = _with_first_line(table, settings, pairs, follow)
+    table, inside = _unfolded(table)
+    only = tuple(table.columns) if len(table.columns) == 1 else ()
+    source = _named_source(table, pairs, follow, inside) or "".join(only)
+    if not source:
+        raise DataError(
+            f"{table.source}: no column is known as the source; its columns: {listed}",
+            "call it 'source', or pass --parallel.source-column",
+        )
+    targets = (*(follow or ())[1:], pairs.target_column, *(name for name in table.columns if plain(name) in TARGETS))
+    target = next((name for name in targets if name in table.columns and name != source), "")
+    if target:
+        notes = (*notes, f"{table.source}: its column '{target}' is ignored; the teacher translates these sources")
+    found = replace(table, columns={"source": _stripped(table, source)})
+    return ParallelTable(found, (source, target), (*table.notes, *notes))
+
+
+def _named_source(table: Table, pairs: ParallelSettings, follow: Columns | None, inside: tuple[str, ...] = ()) -> str:
+    """The column of train's name, of the flag or of a known name, or the first `inside` another; "" where none is."""
+    named = (*(follow or ())[:1], pairs.source_column, *inside[:1])
+    return next((name for name in named if name in table.columns), "") or _by_name(table, SOURCES, ("", ""))
 
 
 def _with_first_line(
