@@ -52,6 +52,11 @@ def test_translation_is_advised_the_recipe_that_takes_sources_alone() -> None:
     assert "--unlabelled" not in said(record.but(task=TaskInfo(kind="mask-fill")))
 
 
+def test_images_are_not_advised_what_they_do_not_take() -> None:
+    record = unclear(with_train(sample.distill(), 800, 800))
+    assert "--unlabelled" not in said(record.but(task=TaskInfo(kind="image", labels=("0", "1"))))
+
+
 def test_augmented_rows_are_a_transfer_set_already() -> None:
     record = unclear(with_train(sample.distill(), 800, 800))
     assert "--unlabelled" not in said(record.but(knobs={**record.knobs, "augment": {"kind": "joins"}}))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from limbeck.core.record import Arm, Comparison, Record
+from limbeck.core.task import IMAGE_KINDS
 from limbeck.report import figures as n
 from limbeck.report import models as m
 
@@ -69,7 +70,7 @@ def _more_rows(record: Record) -> str:
             "all with targets; sources without targets, which only the teacher can translate, are more to learn from "
             "(--recipe seq-kd --unlabelled FILE)"
         )
-    if record.task.level == "vocabulary":
+    if record.task.level == "vocabulary" or record.task.kind in IMAGE_KINDS:
         return ""
     made = ", or --augment.kind joins" if record.task.level == "text" else ""
     return (
