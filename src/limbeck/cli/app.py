@@ -32,7 +32,7 @@ VERBS = {
     "bench": "Measure latency, throughput, memory and size of saved models.",
     "report": "Put runs side by side on one self-contained page.",
     "methods": "List recipes, objectives and passes, or explain one.",
-    "demo": "The whole story on MiniLM and Rotten Tomatoes, in minutes.",
+    "demo": "A few labels, many texts, one small fast file; on Rotten Tomatoes, in minutes.",
 }
 UsageError: Any = typer.BadParameter.__base__  # click's own, which typer may hold a copy of
 _FILES = {"eval": "evaluate"}  # where the verb's name is taken in Python
