@@ -14,6 +14,8 @@ from statistics import fmean, stdev
 
 from encoders_page import KNOBS, SETS, order
 from encoders_page import page as encoders_page
+from few_labels_page import page as few_labels_page
+from few_labels_page import picture as few_labels_picture
 from multi30k_page import SETS as TRANSLATED
 from multi30k_page import page as multi30k_page
 from truncated_page import page as truncated_page
@@ -273,6 +275,8 @@ def pages() -> dict[Path, str]:
         made[docs / "multi30k.md"] = multi30k_page(translated, _kept("translating"))
     if record := _kept(TRUNCATED):
         made |= {docs / "truncated.md": truncated_page(record), docs / "truncated.svg": truncated_picture(record)}
+    if few := {path.stem: Record.load(path) for path in RESULTS.glob("few_labels_*.json")}:
+        made |= {docs / "few-labels.md": few_labels_page(few), docs / "few-labels.svg": few_labels_picture(few)}
     if record := _kept(SMALL):
         made[docs / "frontier.svg"] = frontier_picture([record])
     by_hand = [page for page in (HOME / "README.md", *sorted(docs.glob("*.md"))) if page not in made]
