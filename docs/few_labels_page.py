@@ -111,5 +111,6 @@ def _rows(labels: int, record: Record) -> Sequence[plots.Interval]:
         if found := _compared(record, name):
             times, title = factor(n.primary(record)), record.arm(name).title
             middle, low, high = (times * value for value in (found.difference, found.low, found.high))
-            rows.append(plots.Interval(f"{labels:,}: {title}", middle, low, high, f"{middle:+.1f}".replace("-", "−"), TONES[name]))
+            text = f"{middle:+.1f}".replace("-", "−")
+            rows.append(plots.Interval(f"{labels:,}: {title}", middle, low, high, text, TONES[name]))
     return rows
