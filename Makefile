@@ -41,7 +41,8 @@ wheel: setup  ## build the package into dist/
 
 benchmarks: setup  ## every benchmark, one after the other; many hours on two idle cores
 	for name in startup cached_epoch hidden_cache tap small_step augment textbrewer rotten_tomatoes sst2 \
-	  store chunked cached_words imdb_words wikitext_words encoders multi30k translating light small small_mrpc small_multi30k papers; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	  store chunked cached_words imdb_words wikitext_words encoders multi30k translating light small small_mrpc small_multi30k papers \
+	  transfer_memory few_labels equal_labels mpnet; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python docs/make.py
 
 docs: setup  ## the pages that follow from the code and the Records
