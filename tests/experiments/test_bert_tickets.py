@@ -139,6 +139,15 @@ def test_further_seeds_may_search_less_far_and_fewer_sources_be_common(tmp_path,
     assert "2,500 at 70 %" in record.finding, "which is not in the matrix of all seeds"
 
 
+def test_a_target_whose_own_ticket_learns_nothing_is_named_under_the_matrix(tmp_path, data):
+    for task, last in {"sst2": 0.55, "mrpc": 0.501, "stsb": 0.55}.items():  # the floor is 0.5
+        search(tmp_path, task, 0, *[OWN[task]] * 6, last)
+    record = so_far(BERT_TICKETS, conditions(tmp_path, data, sources="sst2,mrpc,stsb"))
+    caption = record.matrices[1].caption
+    assert "MRPC's own is no better than what needs no model: its column says nothing." in caption
+    assert "SST-2's" not in caption
+
+
 def test_controls_may_stand_at_the_matching_sparsities_alone(tmp_path, data):
     searched(tmp_path)
     few = {"sources": "sst2,mrpc,stsb", "controls_at": "matching"}

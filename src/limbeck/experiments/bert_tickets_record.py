@@ -24,8 +24,9 @@ from limbeck.experiments.bert_tickets_plan import (
 )
 from limbeck.experiments.findings import Claim, Difference, over_seeds, sentence
 from limbeck.experiments.published import beside
-from limbeck.report.figures import spread
+from limbeck.report.figures import floor_score, spread
 
+LEVEL = 0.1  # points above what needs no model that are still its level
 QUICK_TITLES = {"sst2": "sentiment", "mrpc": "halves", "stsb": "cut sentences"}
 Values = list[float]  # one for each seed
 
@@ -135,8 +136,18 @@ def _transfer(plan: Plan, percent: int, seeds: Sequence[int], sources: Sequence[
         unit="points",
         diverging=True,
         caption=f"What a target reaches from a source's ticket with a new head, minus what it reaches from its own. "
-        f"Tickets have lost {percent} % of the encoder's weights. {seeds_told}. Last: other tasks' cells not below 0.",
+        f"Tickets have lost {percent} % of the encoder's weights. {seeds_told}. Last: other tasks' cells not below 0."
+        + "".join(_at_floor(plan, percent, seeds)),
     )
+
+
+def _at_floor(plan: Plan, percent: int, seeds: Sequence[int]) -> Iterator[str]:
+    """On targets of which no ticket can fall behind their own, which learns nothing either."""
+    for target in plan.targets:
+        record, own = plan.searched(target, seeds), at_sparsity(plan, target, percent, seeds)
+        floor = floor_score(record) if record else None
+        if record and own and floor is not None and fmean(own) <= score(record, {_metric(record).name: floor}) + LEVEL:
+            yield f" {titles(plan)[target]}'s own is no better than what needs no model: its column says nothing."
 
 
 def _controls(plan: Plan) -> Matrix:
