@@ -25,7 +25,7 @@ CUT = {
         "blocks": 1200,
         "rounds": 7,
         "seed_rounds": 4,
-        "common_sources": "sst2,mrpc,stsb,start",
+        "common_sources": "sst2,mrpc,stsb",
         "controls_at": "matching",
     }
 }
