@@ -127,7 +127,7 @@ def test_sources_alone_are_learnt_from_where_dev_and_test_have_targets(teacher, 
     [
         (("--unlabelled", "./nowhere.en"), "there is no file nowhere.en", ""),
         (("--unlabelled", "empty.en"), "empty.en is empty", ""),
-        (("--unlabelled", "known.en"), "no source of it is new", "give other texts"),
+        (("--unlabelled", "known.en"), "no source of it is new", "give other sources"),
         (("--unlabelled", "test.tsv", "--data.test", "test.tsv"), "--unlabelled and --data.test are the same file", ""),
         (("--unlabelled", "more.en", "--recipe", "word-kd"), "asks the teacher for what they lack", "--recipe seq-kd"),
         (("--unlabelled", "more.en", "--recipe", "finetune"), "asks the teacher for what", "--recipe seq-kd"),

@@ -116,8 +116,9 @@ def test_children_end_with_their_parent(jobs, tmp_path, how):
     script = tmp_path / "parent.py"
     script.write_text(
         textwrap.dedent(f"""
-        import os, sys
+        import os, signal, sys
         from pathlib import Path
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # also where pytest runs in the background
         from limbeck.core.progress import Silent
         from limbeck.experiments.experiment import Part
         from limbeck.experiments.running import run_parts
@@ -160,9 +161,11 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process there keeps the id of a parent that is gone")
-def test_a_part_ends_when_the_experiment_is_killed(tmp_path):
+@pytest.mark.parametrize("handler", ["default_int_handler", "SIG_IGN"])  # the other: `nohup limbeck reproduce … &`
+def test_a_part_ends_when_the_experiment_is_killed(tmp_path, handler):
     code = textwrap.dedent(f"""
-        import os, subprocess, sys
+        import os, signal, subprocess, sys
+        signal.signal(signal.SIGINT, signal.{handler})
         from limbeck.core.orphan import PARENT
         child = subprocess.Popen([sys.executable, "-c", {WATCHED!r}], env={{**os.environ, PARENT: str(os.getpid())}})
         child.wait()

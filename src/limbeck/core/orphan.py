@@ -15,6 +15,8 @@ def end_with_parent() -> None:
     """Watches the parent that the environment names, if any; without it the job ends as by Ctrl-C."""
     parent = os.environ.pop(PARENT, "")  # which is not the parent of what the job starts itself
     if parent:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job that a script put into the background
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=_watch, args=(int(parent),), daemon=True).start()
 
 
