@@ -46,8 +46,9 @@ def test_a_killed_experiment_goes_on_behind_its_last_part(home, tmp_path):
     assert record.name == "pkd-sst2"
     assert [one.row for one in record.published] == [
         *("teacher", "3 layers, fine-tuned", "3 layers, KD", "3 layers, PKD"),
+        *("6 layers, fine-tuned", "6 layers, KD", "6 layers, PKD"),
     ]
-    assert all(one.ours is not None for one in record.published)
+    assert [one.ours is not None for one in record.published] == [True] * 4 + [False] * 3, "--set deep_seeds=0"
     assert record.published[1].ours == pytest.approx(100 * record.arm("finetune").mean("accuracy"))
     assert record.finding.startswith("Of the paper's 4 findings")
     assert record.citations[0].text.startswith("Siqi Sun")
