@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import fmean, stdev
 
+from choosing_page import MEASURED
+from choosing_page import page as choosing_page
 from encoders_page import KNOBS, SETS, order
 from encoders_page import page as encoders_page
 from few_labels_page import page as few_labels_page
@@ -269,6 +271,8 @@ def with_results(page: Path) -> str:
 def pages() -> dict[Path, str]:
     docs = HOME / "docs"
     made = {docs / "methods.md": methods_page(), docs / "knobs.md": knobs_page()}
+    chosen = {one.record for several in MEASURED.values() for one in several}
+    made[docs / "choosing.md"] = choosing_page({name: r for name in chosen if (r := _kept(name))})
     if compared := {name: r for name in (*SETS, *KNOBS) if (r := _kept(f"encoders_{name}"))}:
         made[docs / "encoders.md"] = encoders_page(compared)
     if translated := {name: r for name in TRANSLATED if (r := _kept(name))}:

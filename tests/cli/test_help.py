@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 import typer
@@ -16,6 +17,7 @@ from limbeck.core.knob import TABLES
 from limbeck.core.objective import Objective
 from limbeck.jobs.settings import Run
 from limbeck.recipes import RECIPES
+from limbeck.recipes.choosing import SITUATIONS
 from running import limbeck
 
 HEAVY = ("torch", "transformers", "datasets", "sklearn", "scipy", "numpy", "pyarrow")
@@ -135,6 +137,17 @@ def test_the_help_of_a_task_has_its_columns(tmp_path):
 @pytest.mark.parametrize("words", ["--version", "distill --version"])
 def test_the_version(words):
     assert limbeck(*words.split()) == (0, f"limbeck {__version__}\n", "")
+
+
+def test_methods_begin_with_what_to_take_and_distill_knows_its_flags():
+    told, known = limbeck("methods").out, limbeck("distill", "--help-all").out
+    assert told.index(SITUATIONS[-1].title) < told.index("recipes, for --recipe")
+    for situation in SITUATIONS:
+        flags = [word for word in situation.flags.split() if word.startswith("--")]
+        assert flags
+        assert [flag for flag in flags if flag not in known] == []
+        recipes = [name for flag, name in pairwise(situation.flags.split()) if flag == "--recipe"]
+        assert not {*recipes} - RECIPES.keys()
 
 
 def test_methods_are_listed():

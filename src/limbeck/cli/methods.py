@@ -15,6 +15,7 @@ from limbeck.core.errors import KnobError
 from limbeck.core.plugins import HELP, load_plugins
 from limbeck.core.task import TaskInfo
 from limbeck.recipes import RECIPES
+from limbeck.recipes.choosing import SITUATIONS
 from limbeck.recipes.recipe import Recipe, from_table
 from limbeck.training.schedule import Schedule
 
@@ -45,6 +46,11 @@ def methods(name: Name = None, plugin: Plugin = "") -> None:
 
 
 def _list(console: Console) -> None:
+    console.print("which to take (docs/choosing.md says why)", style="italic")
+    which = Table("", Column("", no_wrap=True), box=None, pad_edge=False, show_header=False)
+    for one in SITUATIONS:
+        which.add_row(one.title, f"[bold]{escape(one.flags)}[/bold]")
+    console.print(which, "")
     for title, rows in (
         ("recipes, for --recipe", [(r.name, r.summary, f"{r.paper.key}") for r in RECIPES.values()]),
         ("objectives, for --objective.NAME.…", [(c.name, c.summary, f"{c.paper.key}") for c in METHODS.values()]),
