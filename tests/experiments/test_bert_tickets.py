@@ -149,8 +149,11 @@ def test_a_target_whose_own_ticket_learns_nothing_is_named_under_the_matrix(tmp_
 
 
 def test_controls_may_stand_at_the_matching_sparsities_alone(tmp_path, data):
-    searched(tmp_path)
     few = {"sources": "sst2,mrpc,stsb", "controls_at": "matching"}
+    searched(tmp_path, seeds=(0, 1))
+    early = plan_of(conditions(tmp_path, data, **few)).parts()
+    assert not any(part.name.startswith("controls/") for part in early), "nobody knows yet where"
+    searched(tmp_path)
     names = [part.name for part in plan_of(conditions(tmp_path, data, **few)).parts()]
     controls = [name for name in names if name.startswith("controls/")]
     assert len(controls) == 3 * 3

@@ -140,7 +140,7 @@ class Plan:
         found += self.transfers(self.grid.sparsity, [0])
         further = self.grid.seed_rounds or self.grid.rounds
         found += [self.search(name, seed, further) for seed in self.seeds[1:] for name in self.targets]
-        for target in self.targets:
+        for target in self.targets if self.grid.controls_at == "both" else filter(self.is_searched, self.targets):
             found += [part for percent in self.controlled(target) for part in self.controls(target, percent)]
         if self.grid.common and (common := self.common()):
             others = [name for name in self.in_common if name not in self.targets]
@@ -219,11 +219,12 @@ class Plan:
         arm = found[0].arms[0].model_copy(update={"runs": runs})
         return found[0].but(arms=[arm], seeds=[run.seed for run in runs])
 
+    def is_searched(self, target: str) -> bool:
+        return all(self.finished(search_name(target, seed)) for seed in self.seeds)
+
     def matching(self, target: str) -> int | None:
         """Per cent that may go, when all seeds are searched; None where that is not known, or nothing matches."""
-        if not all(self.finished(search_name(target, seed)) for seed in self.seeds):
-            return None
-        record = self.searched(target)
+        record = self.searched(target) if self.is_searched(target) else None
         found = levels.matching(record, record.arms[0]) if record else None
         return round(100 * found.pruned) if found else None
 
