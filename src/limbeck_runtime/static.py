@@ -1,12 +1,12 @@
-"""A static model in NumPy: vectors of pieces and n-grams are looked up and averaged, one hidden layer makes the logits.
+"""A static model in NumPy: vectors of pieces are looked up, filters pass over them, one hidden layer makes the logits.
 
-It computes what limbeck/students/networks/static.py computes, which says what an n-gram's row is.
+It computes what limbeck/students/networks/static.py computes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from limbeck_runtime.folder import CONFIG, VECTORS, UnusableError
 
-MULTIPLIER, HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 SCALE = ".scale"  # behind the name of a table in small integers: one factor per row
 Array = NDArray[Any]
 
@@ -47,13 +46,12 @@ class StaticNetwork:
         self.pieces = Table(tensors["pieces.weight"], tensors.get(f"pieces{SCALE}"))
         self.is_word = np.ones(len(self.pieces.rows), dtype=bool)
         self.is_word[[token for token in self.config["unread_ids"] if token < len(self.is_word)]] = False
-        self.longest, self.last = int(self.config["longest_ngram"]), np.uint64(self.config["buckets"] - 1)
-        if self.longest > 1:
-            self.ngrams = Table(tensors["ngrams.weight"], tensors.get(f"ngrams{SCALE}"))
-            keys = tensors.get("keys", np.arange(len(self.is_word)))
-            self.keys = keys.astype(np.uint64)
-            # The hash of every piece as the first of an n-gram, which depends on it and n alone.
-            self.begun = {n: mixed(np.uint64(n), self.keys) for n in range(2, self.longest + 1)}
+        self.window = int(self.config["window"])
+        self.filters: list[Array] = []  # [width, filters] for each place in the window
+        if "filters.weight" in tensors:
+            weights = tensors["filters.weight"].astype(np.float32)  # [filters, window · width]
+            places = np.split(weights, self.window, axis=1)
+            self.filters, self.bias = [np.ascontiguousarray(one.T) for one in places], tensors["filters.bias"]
         self.layers = [
             (np.ascontiguousarray(tensors[f"{name}.weight"].astype(np.float32).T), tensors[f"{name}.bias"])
             for name in ("hidden", "classifier")
@@ -83,48 +81,18 @@ class StaticNetwork:
 
     def pool(self, ids: Array, read: Array) -> Array:
         """[texts, length] → [texts, width]; `read` says which tokens are part of the text."""
-        counts, tokens = read.sum(1), ids[read]  # text after text
-        parts = [_means([(self.pieces(tokens), counts)], len(ids))]
-        if self.longest > 1:
-            ngrams = [(self.ngrams(rows), counts) for rows, counts in self._ngrams(tokens, counts)]
-            parts.append(_means(ngrams, len(ids)))
-        return np.concatenate(parts, axis=1)
-
-    def _ngrams(self, tokens: Array, counts: Array) -> Iterator[tuple[Array, Array]]:
-        """For every n: the rows of the n-grams, text after text, and how many each text has."""
-        keys = self.keys[tokens]
-        for n in range(2, self.longest + 1):
-            count = max(len(tokens) - n + 1, 0)
-            state = self.begun[n][tokens[:count]]
-            for at in range(1, n):
-                state = mixed(state, keys[at : at + count])
-            rows = (state & self.last).astype(np.int64)
-            if len(counts) > 1:  # none begins in one text and ends in another
-                texts = np.repeat(np.arange(len(counts)), counts)
-                rows = rows[texts[:count] == texts[len(texts) - count :]]
-            yield rows, np.maximum(counts - n + 1, 0)
-
-
-def mixed(state: Array | np.uint64, key: Array) -> Array:
-    """A step of the hash, in unsigned integers of 64 bits; overflow wraps around."""
-    state = (state ^ key) * MULTIPLIER
-    return np.asarray(state ^ (state >> HALF))
-
-
-def _means(groups: Sequence[tuple[Array, Array]], texts: int) -> Array:
-    """[texts, width] over the vectors of all groups, each with how many of them every text has; 0 where there are none.
-
-    Of one text NumPy's own sum is the fastest."""
-    if texts == 1:
-        sums = sum(vectors.sum(0, keepdims=True) for vectors, _ in groups)
-    else:
-        sums = np.zeros((texts, groups[0][0].shape[1]), dtype=np.float32)
-        for vectors, counts in groups:
-            there = counts > 0
-            if there.any():
-                sums[there] += np.add.reduceat(vectors, (np.cumsum(counts) - counts)[there], axis=0)
-    total = np.maximum(sum(counts for _, counts in groups), 1).astype(np.float32)
-    return np.asarray(sums / total[:, None])
+        (texts, length), before = ids.shape, (self.window - 1) // 2
+        vectors = np.zeros((texts, length + self.window - 1, self.pieces.rows.shape[1]), dtype=np.float32)
+        inner = vectors[:, before : before + length]
+        inner[read] = self.pieces(ids[read])
+        mean = inner.sum(1) / np.maximum(read.sum(1), 1).astype(np.float32)[:, None]
+        if not self.filters:
+            return np.asarray(mean)
+        found = vectors[:, :length] @ self.filters[0] + self.bias
+        for place, weights in enumerate(self.filters[1:], start=1):
+            found += vectors[:, place : place + length] @ weights
+        found[~read] = 0
+        return np.concatenate([mean, np.maximum(found.max(1, initial=0), 0)], axis=1)
 
 
 def _opened(folder: Path) -> tuple[dict[str, Any], dict[str, Array]]:

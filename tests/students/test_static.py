@@ -17,7 +17,7 @@ from limbeck.core.vocabulary import take_rows
 from limbeck.measure.size import size_of
 from limbeck.students.inherit import reinit
 from limbeck.students.load import load
-from limbeck.students.networks.static import StaticConfig, StaticForSequenceClassification, bucket_of
+from limbeck.students.networks.static import StaticConfig, StaticForSequenceClassification
 from limbeck.students.pieces import principal
 from limbeck.students.shrink import Shrink
 from limbeck.students.sizes import shape_of
@@ -25,16 +25,13 @@ from limbeck.students.static import SIF, SPREAD, piece_vectors, weighted
 from tiny import VOCABULARY, make_classifier, make_tokenizer
 
 PAD, CLS, SEP, MASK = 0, 2, 3, 4
-SIZES = {"embedding": 6, "ngram_embedding": 5, "buckets": 64, "feed_forward": 7}
+SIZES = {"embedding": 6, "filters": 5, "feed_forward": 7}
 STATIC = Shrink(family="static")
 
 
 def built(pairs=False, seed=1, **sizes):
-    """With n-grams as if they had learned."""
     torch.manual_seed(seed)
     student, _ = STATIC.but(**SIZES | sizes).build(make_classifier(), make_tokenizer(), pairs)
-    if student.config.longest_ngram > 1:
-        torch.nn.init.normal_(student.reader.ngrams.weight)
     return student
 
 
@@ -48,61 +45,27 @@ def logits(model, input_ids, mask=None, **others):
     return model(input_ids=input_ids, attention_mask=mask, **others).logits
 
 
-# ---- the rows of n-grams, by Python's own integers
-
-
-GOLDEN = {
-    (7, 9): 11061,
-    (9, 7): 7621,
-    (7, 9, 8): 23670,
-    (0, 0): 20323,
-    (30521, 1): 3359,
-    (250001, 249999, 5): 27368,
-}
-
-
-def row_of(keys, buckets):
-    state = len(keys)
-    for key in keys:
-        state = (state ^ key) * 0x9E3779B97F4A7C15 % 2**64
-        state ^= state >> 32
-    return state % buckets
-
-
-@pytest.mark.parametrize("keys", GOLDEN, ids=str)
-def test_the_row_of_an_ngram_is_what_it_always_was(keys):
-    assert row_of(keys, 2**15) == GOLDEN[keys]
-    assert bucket_of([torch.tensor([key]) for key in keys], 2**15).item() == GOLDEN[keys]
-
-
-def test_rows_are_those_of_unsigned_integers_and_spread_evenly():
-    draw = torch.Generator().manual_seed(0)
-    keys = [torch.randint(0, 2**31 - 1, (4096,), generator=draw) for _ in range(3)]
-    for n in (2, 3):
-        rows = bucket_of(keys[:n], 2**20)
-        assert rows.tolist() == [row_of(three, 2**20) for three in zip(*(k.tolist() for k in keys[:n]), strict=True)]
-    grid = torch.cartesian_prod(torch.arange(1000, 1256), torch.arange(1000, 1256))  # as real pairs: near one another
-    counts = bucket_of([grid[:, 0], grid[:, 1]], 2**14).bincount(minlength=2**14).double()
-    assert abs(counts.var(correction=0) / counts.mean() - 1) < 0.05  # Poisson's, as a random function has it
-
-
 # ---- what it computes, written again with loops in float64
 
 
 def pooled(weights, config, words):
+    """Filter by filter, window by window."""
+    nothing = np.zeros(config.embedding_size)
     found = [weights["reader.pieces.weight"][word] for word in words]
-    parts = [np.mean(found, axis=0) if found else np.zeros(config.embedding_size)]
-    if config.longest_ngram > 1:
-        several = range(2, config.longest_ngram + 1)
-        grams = [words[at : at + n] for n in several for at in range(len(words) - n + 1)]
-        rows = [weights["reader.ngrams.weight"][row_of([weights["keys"][w] for w in g], config.buckets)] for g in grams]
-        parts.append(np.mean(rows, axis=0) if rows else np.zeros(config.ngram_size))
+    parts = [np.mean(found, axis=0) if found else nothing]
+    if config.filters:
+        left, right = (config.window - 1) // 2, config.window // 2
+        padded = [nothing] * left + found + [nothing] * right
+        largest = np.zeros(config.filters)
+        for place in range(len(words)):
+            seen = np.concatenate(padded[place : place + config.window])
+            largest = np.maximum(largest, weights["reader.filters.weight"] @ seen + weights["reader.filters.bias"])
+        parts.append(largest)
     return np.concatenate(parts)
 
 
 def reference(model, *texts):
-    weights = {name: tensor.double().numpy() for name, tensor in model.state_dict().items() if "keys" not in name}
-    weights["keys"] = model.reader.keys.tolist()
+    weights = {name: tensor.double().numpy() for name, tensor in model.state_dict().items()}
     states = [pooled(weights, model.config, words) for words in texts]
     if len(states) == 2:
         one, two = states
@@ -111,9 +74,9 @@ def reference(model, *texts):
     return weights["classifier.weight"] @ hidden + weights["classifier.bias"]
 
 
-@pytest.mark.parametrize("longest", [1, 2, 3, 5])
-def test_single_texts_equal_the_reference(longest):
-    model = built(longest_ngram=longest)
+@pytest.mark.parametrize(("filters", "window"), [(0, 3), (5, 1), (5, 2), (5, 3), (5, 5)])
+def test_single_texts_equal_the_reference(filters, window):
+    model = built(filters=filters, window=window)
     rows = [[CLS, 7, 9, 8, 11, SEP], [CLS, 11, 12, SEP, PAD, PAD], [CLS, 6, SEP, PAD, PAD, PAD]]
     found = logits(model, ids(*rows), (ids(*rows) != PAD).long())
     for row, one in zip(rows, found, strict=True):
@@ -137,10 +100,10 @@ def test_without_segments_the_first_separator_parts_a_pair():
     np.testing.assert_allclose(logits(model, words)[0], reference(model, [7, 9], [8, 10]), atol=1e-5)
 
 
-def test_the_order_of_words_shows_in_ngrams_alone():
+def test_the_order_of_words_shows_in_filters_alone():
     one, other = ids([CLS, 7, 9, 8, SEP]), ids([CLS, 8, 9, 7, SEP])
-    with_ngrams, without = built(), built(longest_ngram=1)
-    assert not torch.allclose(logits(with_ngrams, one), logits(with_ngrams, other), atol=1e-4)
+    with_filters, without = built(), built(filters=0)
+    assert not torch.allclose(logits(with_filters, one), logits(with_filters, other), atol=1e-4)
     assert torch.allclose(logits(without, one), logits(without, other), atol=1e-6)
 
 
@@ -166,20 +129,34 @@ def test_special_tokens_are_not_read_but_masks_are():
     assert not torch.allclose(logits(model, ids([7, MASK, 9])), logits(model, ids([7, 9])), atol=1e-4)
 
 
-@pytest.mark.parametrize("longest", [1, 3])
-def test_a_text_without_a_word_gives_the_answer_to_nothing(longest):
-    model = built(longest_ngram=longest)
+@pytest.mark.parametrize("filters", [0, 5])
+def test_a_text_without_a_word_gives_the_answer_to_nothing(filters):
+    model = built(filters=filters)
     found = logits(model, ids([CLS, SEP, PAD], [CLS, 7, SEP]), ids([1, 1, 0], [1, 1, 1]))
     np.testing.assert_allclose(found[0], reference(model, []), atol=1e-6)
     assert torch.allclose(logits(model, ids([CLS, SEP])), found[:1], atol=1e-6)
 
 
 def test_only_what_is_read_gets_a_gradient():
-    model = built().train()
+    model = built(word_dropout=0.0).train()
     model(input_ids=ids([CLS, 7, 21, 21]), attention_mask=ids([1, 1, 0, 0]), labels=torch.tensor([1])).loss.backward()
     assert model.reader.pieces.weight.grad[7].abs().sum() > 0
     assert model.reader.pieces.weight.grad[[21, CLS]].abs().sum() == 0
-    assert model.reader.ngrams.weight.grad.abs().sum() == 0
+
+
+def test_in_training_some_pieces_are_not_read():
+    model = built(word_dropout=0.5).train()
+    words = torch.full((400, 8), 9)
+    torch.manual_seed(0)
+    reader = model.reader
+    shares = reader(words, words == 9)[:, :6].ne(0).any(1)  # a text of which nothing is read has a mean of 0
+    assert shares.float().mean() > 0.95
+    vectors = reader(torch.tensor([[7, 9]] * 400), torch.ones(400, 2, dtype=torch.bool))[:, :6]
+    one, other = reader.pieces.weight[[7, 9]]
+    seen = [(vectors - given).abs().amax(1) < 1e-6 for given in ((one + other) / 2, one, other, 0 * one)]
+    assert [found.float().mean().item() for found in seen] == pytest.approx([0.25] * 4, abs=0.07)
+    model.eval()
+    assert torch.equal(reader(words, words == 9)[0], reader(words, words == 9)[1])
 
 
 # ---- its size
@@ -189,16 +166,17 @@ def test_only_what_is_read_gets_a_gradient():
 def test_parameters_follow_from_the_sizes(pairs):
     config = StaticConfig(vocab_size=30522, pairs=pairs)
     size = size_of(StaticForSequenceClassification(config))
-    assert size.parameters_without_embeddings == ((4 if pairs else 1) * 192 + 1) * 128 + 129 * 2
-    assert size.parameters == size.parameters_without_embeddings + 30522 * 128 + 32768 * 64
-    assert 5e6 < size.parameters < 7e6  # bytes at 8 bits each
+    filters = (5 * 128 + 1) * 128
+    assert size.parameters_without_embeddings == filters + ((4 if pairs else 1) * 256 + 1) * 128 + 129 * 2
+    assert size.parameters == size.parameters_without_embeddings + 30522 * 128
+    assert 3e6 < size.parameters < 5e6  # bytes at 8 bits each
 
 
 def test_its_shape_is_told_in_words_and_its_learning_rate_is_that_of_no_width():
     shape = shape_of(built())
     assert (shape.architecture, shape.layers, shape.hidden) == ("limbeck-static", 0, 0)
-    assert shape.text == "6 per piece + 5 per n-gram, hidden 7"
-    assert shape_of(built(longest_ngram=1)).text == "6 per piece, hidden 7"
+    assert shape.text == "6 per piece, 5 filters over 5, hidden 7"
+    assert shape_of(built(filters=0)).text == "6 per piece, hidden 7"
 
 
 # ---- where it starts from
@@ -215,7 +193,6 @@ def test_vectors_are_what_the_teacher_makes_of_each_piece_alone():
     student, came = STATIC.but(**SIZES).build(teacher, tokenizer)
     expected = weighted(principal(found, 6))
     assert torch.allclose(student.reader.pieces.weight, expected, atol=1e-5)
-    assert student.reader.ngrams.weight.count_nonzero() == 0
     assert (came.whole, came.sliced) == (0, 1)
     assert "each piece alone" in came.sentence()
     assert student.config.id2label == {0: "negative", 1: "positive"}
@@ -252,7 +229,7 @@ def test_new_parts_can_be_drawn_again():
     other = reinit(student, came.fresh)
     assert torch.equal(other.reader.pieces.weight, student.reader.pieces.weight)
     assert not torch.equal(other.hidden.weight, student.hidden.weight)
-    assert other.reader.ngrams.weight.count_nonzero() == 0
+    assert not torch.equal(other.reader.filters.weight, student.reader.filters.weight)
 
 
 # ---- what it refuses
@@ -262,7 +239,6 @@ def test_new_parts_can_be_drawn_again():
     ("sizes", "sentence"),
     [
         ({"embedding": 33}, "at most 32"),
-        ({"buckets": 1000}, "use 512 or 1024"),
         ({"layers": 2}, "'student.layers' has no effect"),
         ({"hidden": 8}, "student.feed_forward"),
     ],
@@ -273,8 +249,8 @@ def test_sizes_that_do_not_fit_are_refused(sizes, sentence):
 
 
 def test_its_knobs_are_refused_for_other_families():
-    with pytest.raises(KnobError, match=r"'student\.buckets' has no effect for family 'bilstm'"):
-        Shrink(family="bilstm", buckets=64).build(make_classifier(), make_tokenizer())
+    with pytest.raises(KnobError, match=r"'student\.filters' has no effect for family 'bilstm'"):
+        Shrink(family="bilstm", filters=64).build(make_classifier(), make_tokenizer())
 
 
 def test_it_needs_a_fast_tokenizer():
@@ -291,12 +267,11 @@ def test_it_needs_a_fast_tokenizer():
 # ---- a smaller vocabulary
 
 
-def test_pieces_keep_the_rows_of_their_ngrams_when_others_are_taken_away():
+def test_answers_stay_when_other_pieces_are_taken_away():
     model = built()
     before = logits(model, ids([CLS, 7, 9, 8, SEP]))
     kept = [PAD, 1, CLS, SEP, MASK, 7, 8, 9]
     take_rows(model, kept)
-    assert model.reader.keys.tolist() == kept
     new = {old: number for number, old in enumerate(kept)}
     assert torch.equal(logits(model, ids([new[token] for token in (CLS, 7, 9, 8, SEP)])), before)
 
@@ -325,7 +300,7 @@ def test_it_opens_with_transformers_and_with_a_new_head(saved):
     again, _ = load(folder, "")
     assert torch.equal(again.reader.pieces.weight, model.reader.pieces.weight)
     other, _ = load(folder, "classify", TaskInfo(kind="classify", labels=("a", "b", "c")), new_head=True)
-    assert torch.equal(other.reader.ngrams.weight, model.reader.ngrams.weight)
+    assert torch.equal(other.reader.filters.weight, model.reader.filters.weight)
     assert other.classifier.weight.shape == (3, 7)
 
 

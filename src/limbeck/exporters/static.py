@@ -3,8 +3,8 @@
     static.safetensors  config.json  tokenizer.json  tokenizer_config.json  limbeck.json
 
 float16 stores a vector to three digits. int8 stores round(127 · v / max |v|) of each row, and max |v| / 127 as its
-factor; the two matrices, a few per cent of the file, stay float32. Before either is written, the same vectors in
-float32 must give PyTorch's logits to rounding: the n-grams are then hashed to the same rows.
+factor; the matrices, a few per cent of the file, stay float32. Before either is written, the same vectors in float32
+must give PyTorch's logits to rounding.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-4  # of logits in float32, beside the largest
 HALF_TOLERANCE = 1e-2  # of logits in float16
-_TABLES = ("pieces", "ngrams")
+_TABLE = "pieces"
 
 
 def is_static(model: PreTrainedModel) -> bool:
@@ -60,18 +60,16 @@ def static_files(
     weights = {
         name.removeprefix("reader."): tensor.float().cpu().numpy() for name, tensor in model.state_dict().items()
     }
-    keys = weights.pop("keys").astype(np.int32)
-    if not np.array_equal(keys, np.arange(len(keys))):  # pieces were taken away
-        weights["keys"] = keys
+    table = weights[f"{_TABLE}.weight"]
     write_config(part / CONFIG)
     _save(part, weights)
     check_rounding(reference.compare(StaticNetwork(part)), reference.rows, TOLERANCE)
     if to == "numpy":
-        _save(part, weights | {name: _half(weights[name]) for name in _tables(weights)})
+        _save(part, weights | {f"{_TABLE}.weight": _half(table)})
         figures = reference.compare(StaticNetwork(part))
         check_rounding(figures, reference.rows, HALF_TOLERANCE)
         return figures
-    _save(part, weights | {new: one for name in _tables(weights) for new, one in _integers(name, weights[name])})
+    _save(part, weights | _integers(table))
     figures = reference.compare(StaticNetwork(part))
     if not keeps_answers(figures, 8):
         raise ModelError(
@@ -82,21 +80,17 @@ def static_files(
     return figures
 
 
-def _tables(weights: dict[str, Array]) -> list[str]:
-    return [f"{name}.weight" for name in _TABLES if f"{name}.weight" in weights]
-
-
 def _half(table: Array) -> Array:
     if np.abs(table).max(initial=0.0) > np.finfo(np.float16).max:
         raise ModelError("the vectors are too long for float16", "train with a smaller learning rate")
     return table.astype(np.float16)
 
 
-def _integers(name: str, table: Array) -> list[tuple[str, Array]]:
+def _integers(table: Array) -> dict[str, Array]:
     """A table's rows in 8 bits, and the factor of each; rows of zeros have 0."""
     scale = np.abs(table).max(1) / 127
     rows = np.round(table / np.where(scale > 0, scale, 1)[:, None]).astype(np.int8)
-    return [(name, rows), (name.removesuffix(".weight") + SCALE, scale.astype(np.float32))]
+    return {f"{_TABLE}.weight": rows, f"{_TABLE}{SCALE}": scale.astype(np.float32)}
 
 
 def _save(part: Path, tensors: dict[str, Array]) -> None:

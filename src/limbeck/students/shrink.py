@@ -157,16 +157,16 @@ class Shrink(Settings):
         source="Sun et al. 2020 (MobileBERT)",
         at_least=1,
     )
-    longest_ngram: int = knob(
-        3,
-        "pieces of the longest n-gram that has a vector, of a static student; 1: none, word order is then lost",
-        at_least=1,
-        at_most=8,
+    filters: int = knob(
+        128,
+        "patterns of neighbouring pieces that a static student looks for; 0: the mean of its vectors alone, and the "
+        "order of words is lost",
+        at_least=0,
     )
-    buckets: int = knob(
-        32768, "rows of the table that n-grams are hashed into, of a static student; a power of two", at_least=2
+    window: int = knob(5, "pieces that a filter of a static student sees at once", at_least=1, at_most=9)
+    word_dropout: float = knob(
+        0.3, "share of a text's pieces that a static student does not see in a training step", at_least=0, below=1
     )
-    ngram_embedding: int = knob(64, "width of the vectors of n-grams, of a static student", at_least=1)
     vectors: Literal["forward", "embeddings"] = knob(
         "forward",
         "what the vectors of a static student start from; forward: the teacher's answer to each piece alone, which "

@@ -1,8 +1,8 @@
-"""A student without layers: a vector per word piece, hashed n-grams, one hidden layer.
+"""A student without layers: a vector per word piece, filters over neighbouring ones, one hidden layer.
 
 A piece starts from what the teacher makes of it alone (one forward pass per piece of the vocabulary, as Model2Vec does
 it), reduced to its principal components and weighted as SIF does (Arora et al. 2017): a / (a + p), p by Zipf's law from
-the piece's number, for vocabularies are sorted by frequency. N-grams start from 0, so that one never seen says nothing.
+the piece's number, for vocabularies are sorted by frequency.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def register() -> None:
 
 @family(
     "static",
-    "from any encoder; no layers, mean vectors of pieces and n-grams",
-    knobs=("embedding", "longest_ngram", "buckets", "ngram_embedding", "vectors"),
+    "from any encoder; no layers, vectors of pieces and filters over a few",
+    knobs=("embedding", "window", "filters", "word_dropout", "vectors"),
     small=True,
     layers=False,
     serves=TEXT_KINDS,
@@ -57,7 +57,7 @@ def register() -> None:
 def to_static(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bool) -> Built:
     """An untrained static student in eval mode. 0 means: the family's size, or the teacher's where that is smaller.
 
-    The hidden layer is fresh from torch's current seed; n-grams start from 0."""
+    Filters and the hidden layer are fresh from torch's current seed."""
     _check(shape, tokenizer)
     register()
     words = teacher.get_input_embeddings().weight
@@ -72,9 +72,9 @@ def to_static(teacher: PreTrainedModel, shape: Shrink, tokenizer: Any, pairs: bo
     config = StaticConfig(
         vocab_size=len(words),
         embedding_size=width,
-        longest_ngram=shape.longest_ngram,
-        buckets=shape.buckets,
-        ngram_size=shape.ngram_embedding,
+        window=shape.window,
+        filters=shape.filters,
+        word_dropout=shape.word_dropout,
         intermediate_size=shape.feed_forward or HIDDEN,
         pairs=pairs,
         id2label=teacher.config.id2label,
@@ -139,11 +139,6 @@ def _check(shape: Shrink, tokenizer: Any) -> None:
         if getattr(shape, name):
             raise KnobError(
                 f"'student.{name}' has no effect for family 'static', which has no layers",
-                "leave it at 0, and --preset out; its sizes are student.embedding, student.ngram_embedding, "
-                "student.buckets and student.feed_forward",
+                "leave it at 0, and --preset out; its sizes are student.embedding, student.filters, student.window and "
+                "student.feed_forward",
             )
-    if shape.buckets & (shape.buckets - 1):
-        raise KnobError(
-            f"knob 'student.buckets' is {shape.buckets}, which is no power of two",
-            f"use {1 << (shape.buckets.bit_length() - 1)} or {1 << shape.buckets.bit_length()}",
-        )

@@ -1,30 +1,24 @@
-"""A text classifier without layers: vectors are looked up and averaged, one hidden layer makes the logits.
+"""A text classifier without layers: vectors are looked up, windows of neighbours are matched, a hidden layer decides.
 
-Every word piece has a vector. Two and three neighbouring pieces have one too, in a table of a fixed number of rows that
-a hash chooses, so that the order of words shows. A text is [mean of its pieces; mean of its n-grams]; a pair of texts
-a, b is [a; b; |a − b|; a ⊙ b]. Special tokens and padding are not read, wherever they stand.
+Every word piece has a vector. A filter is a row of weights over a window of neighbouring pieces; its largest value in
+the text is a feature, wherever that is, so that the order of words shows. A text is [mean of its vectors; the largest
+value of every filter, or 0]; a pair of texts a, b is [a; b; |a − b|; a ⊙ b]. Special tokens and padding are not read,
+wherever they stand: they count as zeros to their neighbours, as what lies beyond the text does.
 
-The row of an n-gram with the keys k₁ … kₙ, in unsigned integers of 64 bits:
-
-    h = n;  for each k:  h = (h xor k) · 0x9E3779B97F4A7C15,  h = h xor (h >> 32);  row = h mod buckets
-
-A piece's key is its number in the vocabulary that the student was made with; it stays when pieces are taken away.
+In training, some of the pieces are not read either, at random: no filter is to rest on a single word.
 
 save_pretrained copies this file beside the weights, so that they open without Limbeck: it imports nothing of Limbeck.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
-
-MULTIPLIER = 0x9E3779B97F4A7C15 - 2**64  # 2⁶⁴ divided by the golden ratio, as PyTorch's signed integers have it
-HIGH = 0xFFFFFFFF  # a shift to the right brings copies of the sign; these bits it should bring
 
 
 class StaticConfig(PretrainedConfig):
@@ -34,26 +28,24 @@ class StaticConfig(PretrainedConfig):
         self,
         vocab_size: int = 30522,
         embedding_size: int = 128,  # of a word piece
-        longest_ngram: int = 3,  # pieces; 1: no n-grams
-        buckets: int = 32768,  # rows of the table of n-grams, a power of two
-        ngram_size: int = 64,  # of an n-gram
+        window: int = 5,  # neighbouring pieces that a filter sees
+        filters: int = 128,  # 0: the mean of the vectors alone
         intermediate_size: int = 128,  # the hidden layer
         dropout: float = 0.1,
+        word_dropout: float = 0.3,  # share of the pieces that a training step does not read
         pairs: bool = False,
         segments: bool = True,  # whether token_type_ids tell the texts of a pair apart, else the separator does
         separator_id: int = -1,
         unread_ids: tuple[int, ...] | list[int] = (),  # special tokens that are not part of a text
         **others: Any,
     ) -> None:
-        if buckets < 1 or buckets & (buckets - 1):
-            raise ValueError(f"buckets must be a power of two, not {buckets}")
         self.vocab_size = vocab_size
         self.embedding_size = embedding_size
-        self.longest_ngram = longest_ngram
-        self.buckets = buckets
-        self.ngram_size = ngram_size
+        self.window = window
+        self.filters = filters
         self.intermediate_size = intermediate_size
         self.dropout = dropout
+        self.word_dropout = word_dropout
         self.pairs = pairs
         self.segments = segments
         self.separator_id = separator_id
@@ -62,46 +54,37 @@ class StaticConfig(PretrainedConfig):
 
     @property
     def shape_text(self) -> str:
-        """For people: 128 per piece + 64 per n-gram, hidden 128."""
-        ngrams = f" + {self.ngram_size} per n-gram" if self.longest_ngram > 1 else ""
-        return f"{self.embedding_size} per piece{ngrams}, hidden {self.intermediate_size}"
+        """For people: 128 per piece, 128 filters over 5, hidden 128."""
+        filters = f", {self.filters} filters over {self.window}" if self.filters else ""
+        return f"{self.embedding_size} per piece{filters}, hidden {self.intermediate_size}"
 
 
 class Reader(nn.Module):
-    """A text's word pieces in, the means of their vectors and of its n-grams' out."""
-
-    keys: Tensor
+    """A text's word pieces in, the mean of their vectors and the largest value of every filter out."""
 
     def __init__(self, config: StaticConfig) -> None:
         super().__init__()
-        self.longest, self.buckets = config.longest_ngram, config.buckets
+        self.window, self.word_dropout = config.window, config.word_dropout
         self.pieces = nn.Embedding(config.vocab_size, config.embedding_size)
-        self.register_buffer("keys", torch.arange(config.vocab_size, dtype=torch.int32))
-        self.width = config.embedding_size
-        if self.longest > 1:
-            self.ngrams = nn.Embedding(config.buckets, config.ngram_size)
-            self.width += config.ngram_size
+        self.filters = nn.Linear(config.window * config.embedding_size, config.filters) if config.filters else None
+        self.width = config.embedding_size + config.filters
 
     def forward(self, ids: Tensor, read: Tensor) -> Tensor:
         """[texts, length] → [texts, width]; `read` says which tokens are part of the text."""
-        texts = read.nonzero()[:, 0]  # [tokens] which text each belongs to, in reading order
-        ids = ids[read]
-        parts = [_means(self.pieces(ids), texts, len(read))]
-        if self.longest > 1:
-            rows, owners = self._ngrams(self.keys[ids].long(), texts)
-            parts.append(_means(self.ngrams(rows), owners, len(read)))
+        if self.training and self.word_dropout:
+            read = read & (torch.rand(read.shape, device=read.device) >= self.word_dropout)
+        vectors = self.pieces(ids) * read[..., None]
+        parts = [vectors.sum(1) / read.sum(1, keepdim=True).clamp(min=1)]
+        if self.filters is not None:
+            found = self.filters(self._windows(vectors)).relu() * read[..., None]
+            parts.append(found.amax(1))
         return torch.cat(parts, dim=-1)
 
-    def _ngrams(self, keys: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
-        """The row of every n-gram, and the text it belongs to."""
-        rows, owners = [], []
-        for n in range(2, self.longest + 1):
-            count = max(len(keys) - n + 1, 0)
-            first, last = texts[:count], texts[len(texts) - count :]
-            whole = first == last  # within one text
-            rows.append(bucket_of([keys[at : at + count][whole] for at in range(n)], self.buckets))
-            owners.append(first[whole])
-        return torch.cat(rows), torch.cat(owners)
+    def _windows(self, vectors: Tensor) -> Tensor:
+        """[texts, length, width] → [texts, length, window · width]: each with its neighbours, the left ones first."""
+        before = (self.window - 1) // 2
+        padded = pad(vectors, (0, 0, before, self.window - 1 - before))
+        return padded.unfold(1, self.window, 1).transpose(2, 3).flatten(2)
 
 
 class StaticForSequenceClassification(PreTrainedModel):
@@ -122,8 +105,6 @@ class StaticForSequenceClassification(PreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, nn.Linear | nn.Embedding):
             module.reset_parameters()
-        if module is getattr(self.reader, "ngrams", None):
-            nn.init.zeros_(module.weight)  # one that was never seen says nothing
 
     def forward(
         self,
@@ -157,18 +138,3 @@ class StaticForSequenceClassification(PreTrainedModel):
         if self.config.segments and segments is not None:
             return segments == 1
         return (ids == self.config.separator_id).cumsum(1) > 0
-
-
-def bucket_of(keys: Sequence[Tensor], buckets: int) -> Tensor:
-    """The row of each n-gram; `keys` holds the first key of each, the second, and so on."""
-    state = torch.full_like(keys[0], len(keys))
-    for key in keys:
-        state = (state ^ key) * MULTIPLIER  # overflow wraps around
-        state = state ^ ((state >> 32) & HIGH)
-    return state & (buckets - 1)
-
-
-def _means(vectors: Tensor, texts: Tensor, count: int) -> Tensor:
-    """[vectors, width] → [count, width], the mean over each text; 0 for one without any."""
-    sums = vectors.new_zeros(count, vectors.shape[1]).index_add(0, texts, vectors)
-    return sums / texts.bincount(minlength=count).clamp(min=1)[:, None]
