@@ -43,12 +43,14 @@ MEASURED: Mapping[str, tuple[Measured, ...]] = {
     ),
 }
 INTRODUCTION = """\
-By what you have, and why. The sentences with figures are from the Records in `benchmarks/results`; where there is
-none, nobody has measured it here. `limbeck methods` lists the same in short.\
+By what you have, and why. What a teacher gave over labels alone is from the Records in `benchmarks/results`; where no
+such sentence stands, nobody has compared the two here. `limbeck methods` lists the same in short.\
 """
 
 
 def page(records: Mapping[str, Record]) -> str:
+    if lost := MEASURED.keys() - {situation.title for situation in SITUATIONS}:
+        raise KeyError(f"no situation is called {', '.join(sorted(lost))}")
     parts = ["# Which recipe should I take?", INTRODUCTION]
     for situation in SITUATIONS:
         parts += [f"## {situation.title[0].upper()}{situation.title[1:]}", _command(situation), situation.why]

@@ -140,7 +140,8 @@ class Plan:
         found += self.transfers(self.grid.sparsity, [0])
         further = self.grid.seed_rounds or self.grid.rounds
         found += [self.search(name, seed, further) for seed in self.seeds[1:] for name in self.targets]
-        for target in self.targets if self.grid.controls_at == "both" else filter(self.is_searched, self.targets):
+        at_fixed = self.grid.controls_at == "both"  # else they wait for the sparsity that the target matches
+        for target in (target for target in self.targets if at_fixed or self.is_searched(target)):
             found += [part for percent in self.controlled(target) for part in self.controls(target, percent)]
         if self.grid.common and (common := self.common()):
             others = [name for name in self.in_common if name not in self.targets]

@@ -3,7 +3,7 @@
 Ye et al. 2022, "Sparse Distillation: Speeding Up Text Classification by Using Bigger Student Models": a student that
 looks n-grams up and averages them keeps most of a transformer's accuracy on whole texts. Theirs has a vector for each
 of a million n-grams and up to billions of parameters; this one has the vectors of Model2Vec, finds n-grams by filters
-over five neighbouring pieces, of which the largest value counts (Kim 2014), and takes 1 to 4 MB.
+over five neighbouring pieces, of which the largest value counts (Kim 2014), and takes 1 to 5 MB.
 
 One stage: the squared difference of the logits, no labels, as in `bilstm`.
 
