@@ -82,7 +82,7 @@ class Grid(Settings):
         if self.sparsity % self.step or self.sparsity > self.step * self.rounds:
             raise KnobError(
                 f"{self.rounds} rounds of {self.step} % have no sparsity of {self.sparsity} %",
-                f"choose a multiple of {self.step} up to {self.step * self.rounds}",
+                f"choose a multiple of {self.step} up to {self.step * min(self.rounds, 99 // self.step)}",
             )
         return self
 
